@@ -107,8 +107,8 @@ class ContentRules:
         self.findings.remarks.append(failure.record)
 
     def _check(self, record: Record) -> None:
-        blobs = Shared | Committed | Vouched | Revealed | Released
-        if isinstance(record, blobs) and self._groundless(record.round):
+        of_members = isinstance(record, Shared | Committed | Vouched | Revealed | Released)
+        if of_members and self._groundless(record.round):
             return
         match record:
             case RoundOpened():
@@ -237,7 +237,7 @@ class ContentRules:
         inputs = self._inputs_of(record.round)
         position, what = inputs.current.order.index(record.client), f"{record.FIELD}.content"
         is_voucher = isinstance(record, Vouched)
-        most = inputs.bounded.voucher_bytes(position) if is_voucher else inputs.bounded.most_reveal_bytes(position)
+        most = inputs.bounded.voucher_bytes(position) if is_voucher else inputs.bounded.most_testimony_bytes(position)
         data = self.findings.absorbed(record.digest, most, what, record.round, record.client)
         if data is not None and is_voucher and len(data) != most:
             self.findings.remark(what, f"{len(data)} bytes instead of {most}", record.round, record.client)

@@ -6,23 +6,26 @@ counts comes to no verdict: another list of survivors than the others' would ope
 
 import hashlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
+from fedgrove.chain.records import MemberRecord, Revealed, Vouched
 from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.masking.aggregate import left_over
-from fedgrove.node.masking.bounds.affirmation import Observation, attested, decode_affirmation, encode_affirmation
+from fedgrove.node.masking.bounds.affirmation import Vote, Votes, encode_vote, votes_on
 from fedgrove.node.masking.bounds.edges import sketched_masks
 from fedgrove.node.masking.bounds.equation import OuterMasks, equation_holds, worn
 from fedgrove.node.masking.bounds.expulsion import after_expulsion, disproven
 from fedgrove.node.masking.bounds.sketch import Sketch, norm_limit, sketch_seed
-from fedgrove.node.masking.bounds.verdict import Reveal, Verdict, contradicted, reveal, valid_vouchers, verdict_on
-from fedgrove.node.masking.bounds.vouching import Limits, Setting, Voucher, vouch, voucher_bytes
+from fedgrove.node.masking.bounds.testimony import Testimony, contradicted, most_testimony_bytes, testify
+from fedgrove.node.masking.bounds.verdict import Listed, Verdict, judge
+from fedgrove.node.masking.bounds.vouching import Bounds, Setting, Voucher, valid_vouchers, vouch, voucher_bytes
 from fedgrove.node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
 from fedgrove.node.masking.prg import MaskKey
 from fedgrove.node.masking.recovery import RecoveryRecord
@@ -30,9 +33,10 @@ from fedgrove.node.masking.ring import WORD, fraction_bits
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.content import fetch_available, unavailable
 from fedgrove.node.protocol.misstated import Misstated
-from fedgrove.node.protocol.reveals import most_reveal_bytes, read_reveals, reveal_bytes
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords
+
+_Record = TypeVar("_Record", bound=MemberRecord)
 
 _KEPT = 4  # rounds at a time: the one that runs, and the one whose model it trains from
 
@@ -76,11 +80,14 @@ class Known:
         Whether a voucher proves what it must, by the digest of the voucher and of what it is about.
     sums : dict of bytes to Misstated or None
         What is wrong with the sum by a recovery record, by the digest of the record and of the sketch.
+    blobs : dict of bytes to bytes
+        Vouchers and testimonies by digest.
     """
 
     settings: dict[bytes, Setting] = field(default_factory=dict)
     valid: dict[bytes, bool] = field(default_factory=dict)
     sums: dict[bytes, Misstated | None] = field(default_factory=dict)
+    blobs: dict[bytes, bytes] = field(default_factory=dict)
 
 
 @dataclass(eq=False, repr=False)
@@ -127,12 +134,12 @@ class BoundedRound:
         words = config.bounds.words_of(graph.n, config.masking.assumed)
         seed = sketch_seed(graph.context, block_hash, (each.digest for each in current.commits.values()))
         bits, norm, total = fraction_bits(config.masking.bound), config.bounds.norm, graph.total_samples
-        limits = {
-            position: Limits(norm_limit(norm, graph.participants[position].samples, total, bits, length), self.metrics)
+        bounds = {
+            position: Bounds(norm_limit(norm, graph.participants[position].samples, total, bits, length), self.metrics)
             for position in uploads
         }
         sketch = Sketch(seed, length, words, len(self.metrics))
-        return Setting(graph, frozenset(inputs.sharers), sketch, uploads, limits)
+        return Setting(graph, frozenset(inputs.sharers), sketch, uploads, bounds)
 
     def vouch(self, position: int, secrets: RoundSecrets, upload: bytes, block_hash: bytes) -> bytes:
         """A member's voucher for what it uploaded, under the sketch that follows from a block.
@@ -153,100 +160,104 @@ class BoundedRound:
         """How long a member's voucher is."""
         return voucher_bytes(self.setting, position)
 
-    def most_reveal_bytes(self, position: int) -> int:
-        """How long what a member reveals is at most."""
-        return most_reveal_bytes(len(self.setting.partners(position)))
+    def most_testimony_bytes(self, position: int) -> int:
+        """How long a member's testimony is at most."""
+        return most_testimony_bytes(self.setting, position)
 
-    def missing(self, position: int) -> list[int]:
-        """Clients whose upload or voucher a witness cannot have, of those it speaks of; raises Unreachable."""
-        current, graph = self.inputs.current, self.inputs.graph
-        clients = [graph.client(owner) for owner in attested(graph, position, self.vouched)]
-        uploads = dict.fromkeys(clients, self.words * WORD.itemsize)
-        vouchers = {client: voucher_bytes(self.setting, current.order.index(client)) for client in clients}
-        gone = unavailable(self.inputs.store, {client: current.commits[client].digest for client in clients}, uploads)
-        lost = unavailable(self.inputs.store, {client: current.vouches[client].digest for client in clients}, vouchers)
-        return sorted({*gone, *lost})
+    def unpublished(self, position: int) -> tuple[int, ...]:
+        """Positions whose update a member cannot have, of those that vouched and that it is a witness of.
 
-    def affirmation(self, position: int, missing: Collection[int]) -> bytes:
-        """A witness's word on those it speaks of, 32 bytes, given those that it ``missing``; raises Unreachable."""
-        graph = self.inputs.graph
-        owners = [owner for owner in attested(graph, position, self.vouched) if graph.client(owner) not in missing]
-        valid = self._valid(self._fetched(owners)) if owners else {}
-        seen = {owner: Observation(True, owner in valid) for owner in owners}
-        return encode_affirmation(graph, position, self.vouched, seen)
-
-    def contradicting(self, position: int) -> tuple[int, ...]:
-        """Partners whose vouchers contradict a member's on an edge that it has not revealed, where both are valid.
-
-        Raises StoreError.
+        Raises Unreachable.
         """
-        if position not in self.vouched:
-            return ()
-        partners = [other for other in self.setting.partners(position) if other in self.vouched]
-        vouchers = self._valid(self._fetched([position, *partners]))
-        edges = contradicted(self.setting, vouchers) if position in vouchers else ()
-        found = {low + high - position for low, high in edges if position in (low, high)}
-        shown = {each.partner for each in self._reveals_of(position)} if found else set()
-        return tuple(sorted(found - shown))
+        graph = self.inputs.graph
+        return self._lacking(owner for owner in self.vouched if position in graph.witnesses(owner))
 
-    def reveal(self, position: int, partners: Collection[int], secrets: RoundSecrets) -> bytes:
-        """A blob that shows the points which a member shares with partners that contradict it."""
-        edges = [reveal(self.setting, position, partner, secrets, os.urandom) for partner in sorted(partners)]
-        return reveal_bytes(edges)
+    def unseen(self) -> tuple[int, ...]:
+        """Positions whose voucher or testimony cannot be had, ascending; raises Unreachable."""
+        listed = {*self.vouched} - self._vouchers.keys() | self._first_testimonies.keys() - self._testimonies.keys()
+        return tuple(sorted(listed))
+
+    def testimony(self, position: int, secrets: RoundSecrets, missing: Collection[int]) -> bytes | None:
+        """What a member has to say of partners that contradict it, and of updates that it misses; None for nothing.
+
+        Raises Unreachable.
+        """
+        valid = self._valid(self._vouchers)
+        if position not in valid:
+            valid = {}
+        found = testify(self.setting, position, secrets, valid, missing, os.urandom)
+        return found.to_bytes(self.setting) if found is not None else None
+
+    def is_settled(self, position: int) -> bool:
+        """Whether a member may vote at once: it is a witness of all on whom it votes, and no edge waits for a word.
+
+        Raises Unreachable.
+        """
+        graph = self.inputs.graph
+        alone = [owner for owner in votes_on(graph, position) if owner in self.vouched]
+        if any(position not in graph.witnesses(owner) for owner in alone):
+            return False
+        disputed = contradicted(self.setting, self._valid(self._vouchers))
+        return all({*edge} & self._first_testimonies.keys() for edge in disputed)
+
+    def vote(self, position: int) -> bytes:
+        """A member's word on those whose shares it holds, 32 bytes; raises Unreachable."""
+        graph, unseen = self.inputs.graph, self.unseen()
+        held = [owner for owner in votes_on(graph, position) if owner in self.vouched and owner not in unseen]
+        objected = {owner for each in self._read_testimonies() for owner in each.missing}
+        looked = [owner for owner in held if owner in objected or position in graph.witnesses(owner)]
+        gone = self._lacking(looked)
+        return encode_vote(graph, position, [owner for owner in held if owner not in gone])
 
     # --- whose updates are summed ------------------------------------------------------------------------------------
 
     @cached_property
-    def present(self) -> tuple[int, ...]:
-        """Positions of which more witnesses say that upload and voucher can be had than that they cannot."""
-        current, graph = self.inputs.current, self.inputs.graph
-        votes = dict.fromkeys(self.vouched, 0)
-        for client, record in current.affirmations.items():
-            try:
-                said = decode_affirmation(record.word, graph, current.order.index(client), self.vouched)
-            except InvalidContent:
-                continue  # a witness that writes nonsense says nothing
-            for owner, seen in said.items():
-                votes[owner] += 1 if seen.available else -1
-        return tuple(owner for owner, count in votes.items() if count > 0)
-
-    @cached_property
-    def vouchers(self) -> dict[int, Voucher]:
-        """The valid vouchers of those who are present, by position.
-
-        Raises StoreError: one of those that their witnesses affirm cannot be had.
-        """
-        blobs = self._fetched(self.present)
-        for position in self.present:
-            if position not in blobs:
-                digest = self.inputs.current.vouches[self.inputs.graph.client(position)].digest
-                with suppress(TooLarge, Malformed):  # that is no voucher, and whoever fetches it finds the same
-                    blobs[position] = self.inputs.store.fetch(digest, voucher_bytes(self.setting, position))
-        return self._valid(blobs)
-
-    @cached_property
     def verdict(self) -> Verdict:
-        """Whose updates are summed, and why the others' are not; raises StoreError."""
-        return verdict_on(self.setting, self.present, self.vouchers, self._reveals)
+        """Whose updates are summed, and why the others' are not.
+
+        Raises StoreError: something that counts cannot be had.
+        """
+        current = self.inputs.current
+        cast = {at: Vote(_place(each), each.word) for at, each in self._by_position(current.affirmations).items()}
+        votes = Votes(self.inputs.graph, cast)
+        records = self._by_position(current.vouches)
+        vouchers = {at: Listed(_place(each), self._vouchers.get(at)) for at, each in records.items()}
+        first = self._first_testimonies
+        testimonies = {at: Listed(_place(each), self._testimonies.get(at)) for at, each in first.items()}
+        counted = [(records[at].digest, voucher_bytes(self.setting, at), vouchers, at) for at in votes.present(records)]
+        counted += [
+            (first[at].digest, self.most_testimony_bytes(at), testimonies, at)
+            for at, each in testimonies.items()
+            if votes.has(at, each.listed_at)
+        ]
+        for digest, size, found, at in counted:
+            if found[at].data is None:
+                found[at] = replace(found[at], data=self._fetch_again(digest, size))
+        return judge(self.setting, vouchers, testimonies, votes)
 
     @property
     def survivors(self) -> tuple[int, ...]:
         """Positions of those whose updates may be summed, ascending; raises StoreError."""
         return self.verdict.survivors if self.vouched else ()
 
+    @cached_property
+    def vouchers(self) -> dict[int, Voucher]:
+        """The valid vouchers of those whose updates may be summed, by position; raises StoreError."""
+        survivors, blobs = self.survivors, self._vouchers
+        return self._valid({position: blobs[position] for position in survivors})
+
     def verdict_words(self) -> dict[int, str]:
         """Why members who published a voucher are not summed, in one clause each, by position; raises StoreError."""
         if not self.vouched:
             return {}
-        verdict, absent = self.verdict, set(self.vouched) - set(self.present)
-        unresolved = {end for edge in verdict.unresolved for end in edge}
+        verdict = self.verdict
         why = {
-            "most of its witnesses could not have its update and voucher": absent,
-            "its voucher proves nothing under this round's sketch": set(verdict.invalid),
-            "a partner contradicts it, and neither showed the point that they share": unresolved,
-            "a revealed point disproves what it says of a mask": set(verdict.named),
+            "too few of its holders could have its update and voucher": verdict.absent,
+            "its voucher proves nothing under this round's sketch": verdict.invalid,
+            "a partner contradicts it, and neither showed the point that they share": sum(verdict.unresolved, ()),
+            "a revealed point disproves what it says of a mask": verdict.named,
         }
-        return {position: said for said, positions in why.items() for position in sorted(positions)}
+        return {position: said for said, positions in why.items() for position in positions}
 
     @property
     def named(self) -> tuple[int, ...]:
@@ -254,20 +265,6 @@ class BoundedRound:
         faults = [fault for fault in self.known.sums.values() if fault is not None]
         edges = self.verdict.named if self.vouched else ()
         return tuple(sorted({*edges, *(position for fault in faults for position in fault.liars)}))
-
-    @property
-    def _reveals(self) -> list[Reveal]:
-        """What was revealed before the verdict; raises StoreError."""
-        current = self.inputs.current
-        return [each for client in current.reveals for each in self._reveals_of(current.order.index(client))]
-
-    def _reveals_of(self, position: int) -> list[Reveal]:
-        current = self.inputs.current
-        last = current.deadlines(self.inputs.config.ledger).affirm_end
-        listed = current.reveals.get(self.inputs.graph.client(position), [])
-        most = self.most_reveal_bytes(position)
-        digests = [record.digest for record in listed if record.at.block <= last]
-        return [each for digest in digests for each in read_reveals(self.inputs.store, digest, most, position)]
 
     # --- the sum -----------------------------------------------------------------------------------------------------
 
@@ -340,12 +337,57 @@ class BoundedRound:
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
-    def _fetched(self, positions: Collection[int]) -> dict[int, bytes]:
-        """Vouchers of these, as far as they can be had and have the right size; raises Unreachable."""
+    @property
+    def _vouchers(self) -> dict[int, bytes]:
+        """Vouchers by position, as far as they can be had and have the right size; raises Unreachable."""
+        sizes = {position: voucher_bytes(self.setting, position) for position in self.vouched}
+        return self._fetched(self._by_position(self.inputs.current.vouches), sizes)
+
+    @property
+    def _testimonies(self) -> dict[int, bytes]:
+        """The first testimonies by position, likewise."""
+        sizes = {position: self.most_testimony_bytes(position) for position in self._first_testimonies}
+        return self._fetched(self._first_testimonies, sizes)
+
+    @cached_property
+    def _first_testimonies(self) -> dict[int, Revealed]:
+        """What each position revealed first, before the verdict."""
+        current = self.inputs.current
+        last = current.deadlines(self.inputs.config.ledger).affirm_end
+        early = {client: each[0] for client, each in current.reveals.items() if each[0].at.block <= last}
+        return self._by_position(early)
+
+    def _read_testimonies(self) -> list[Testimony]:
+        found: list[Testimony] = []
+        for position, data in self._testimonies.items():
+            with suppress(InvalidContent):  # it says nothing
+                found.append(Testimony.parse(data, self.setting, position))
+        return found
+
+    def _by_position(self, records: Mapping[int, _Record]) -> dict[int, _Record]:
+        order = self.inputs.current.order
+        return dict(sorted((order.index(client), record) for client, record in records.items()))
+
+    def _fetched(self, records: Mapping[int, Vouched | Revealed], sizes: Mapping[int, int]) -> dict[int, bytes]:
+        """Blobs by position, as far as they can be had; each is asked for until it is there."""
+        blobs = self.known.blobs
+        digests = {at: each.digest for at, each in records.items() if each.digest not in blobs}
+        blobs.update({digests[at]: data for at, data in fetch_available(self.inputs.store, digests, sizes).items()})
+        return {at: blobs[each.digest] for at, each in records.items() if each.digest in blobs}
+
+    def _fetch_again(self, digest: bytes, size: int) -> bytes:
+        """A blob that counts; what others would not take for one either is empty. Raises StoreError."""
+        try:
+            self.known.blobs[digest] = self.inputs.store.fetch(digest, size)
+        except (TooLarge, Malformed):
+            return b""
+        return self.known.blobs[digest]
+
+    def _lacking(self, positions: Iterable[int]) -> tuple[int, ...]:
+        """Those of the positions whose update cannot be had, ascending; raises Unreachable."""
         current, graph = self.inputs.current, self.inputs.graph
-        digests = {position: current.vouches[graph.client(position)].digest for position in positions}
-        sizes = {position: voucher_bytes(self.setting, position) for position in positions}
-        return fetch_available(self.inputs.store, digests, sizes)
+        digests = {position: current.commits[graph.client(position)].digest for position in positions}
+        return tuple(unavailable(self.inputs.store, digests, dict.fromkeys(digests, self.words * WORD.itemsize)))
 
     def _valid(self, blobs: Mapping[int, bytes]) -> dict[int, Voucher]:
         """Those that are valid, each checked once."""
@@ -368,6 +410,11 @@ class BoundedRound:
         return np.frombuffer(self.inputs.store.fetch(digest, self.words * WORD.itemsize), WORD)
 
 
+def _place(record: MemberRecord) -> int:
+    """Where a record stands among all of the ledger."""
+    return record.at.block << 32 | record.at.log_index
+
+
 def _now(current: RoundRecords) -> RoundRecords:
     """The records of a round as they are; more may come."""
     by_member = {kind: dict(records) for kind, records in current.by_member.items()}
@@ -384,8 +431,8 @@ def _listed(inputs: RoundInputs) -> bytes:
         [current.deadlines(inputs.config.ledger).affirm_end.to_bytes(8)],
         [each.client.to_bytes(4) + each.digest for each in current.commits.values()],
         [each.client.to_bytes(4) + each.digest for each in current.vouches.values()],
-        [each.client.to_bytes(4) + each.word for each in current.affirmations.values()],
-        [each.at.block.to_bytes(8) + each.client.to_bytes(4) + each.digest for each in shown],
+        [_place(each).to_bytes(12) + each.client.to_bytes(4) + each.word for each in current.affirmations.values()],
+        [_place(each).to_bytes(12) + each.client.to_bytes(4) + each.digest for each in shown],
     )
     state = hashlib.sha256(inputs.graph.digest + current.sketch_hash)
     for part in parts:

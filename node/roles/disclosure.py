@@ -116,15 +116,14 @@ class Disclosure:
         self._bind(current, "order", _order_digest(current))
         self._bind(current, "sketch", block_hash.hex())
 
-    def reveal(self, current: RoundRecords, client: int, partners: Collection[int]) -> bytes:
-        """The points that it shares with partners whose vouchers contradict its own."""
-        self.bind_sketch(current, current.sketch_hash)
-        name = f"revealed{len(current.reveals.get(client, ()))}"
-        blob = self._kept(current.number, name)
+    def testimony(self, current: RoundRecords, client: int, missing: Collection[int]) -> bytes | None:
+        """What it says of partners that contradict it, and of updates that it misses; None for nothing. One a round."""
+        blob = self._kept(current.number, "testimony")
         if blob is None:
-            secrets = self.secrets(current.number)
-            blob = self.inputs(current).bounded.reveal(current.order.index(client), partners, secrets)
-            self._keep(current.number, name, blob)
+            bounded, position = self.inputs(current).bounded, current.order.index(client)
+            blob = bounded.testimony(position, self.secrets(current.number), missing)
+            if blob is not None:
+                self._keep(current.number, "testimony", blob)
         return blob
 
     def listed_release(self, current: RoundRecords, client: int, stage: int = 0) -> bytes | None:

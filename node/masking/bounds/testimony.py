@@ -43,7 +43,7 @@ class Testimony:
 
     position: int
     missing: tuple[int, ...]
-    reveals: Mapping[int, SharedPoint] = field(default_factory=dict)
+    reveals: Mapping[int, SharedPoint] = field(default_factory=dict[int, SharedPoint])
 
     @classmethod
     def parse(cls, data: bytes, setting: Setting, position: int) -> "Testimony":

@@ -1,5 +1,6 @@
 """Prove: where updates have bounds, a client vouches for its own, and says of others' what it holds of them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -7,11 +8,12 @@ from fedgrove.chain.records import Phase
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.protocol.expelling import latest_stage
+from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, missing, name_clients
 from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
 
-_LAST_PART = 4
-"""Of the window for affirmations, the part in which nobody waits for a blob any more."""
+_PATIENCE = 4
+"""Of a window of releases, the part after which a client looks at the sum itself."""
 
 
 @dataclass
@@ -59,13 +61,14 @@ class Vouch(ClientUnit):
 
 
 class Affirm(ClientUnit):
-    """Says which uploads and vouchers can be had, of the members whose witness this client is.
+    """Says what can be had, of the members whose shares this client holds.
 
-    Where a partner's voucher contradicts its own, it shows the point that both share, so that everybody sees who lied.
+    Before that it objects to updates that it misses as their witness and, where a partner's voucher contradicts its
+    own, shows the point that both share, so that everybody sees who lied.
     """
 
     def act(self, turn: ClientTurn) -> Step | None:
-        """Wait for vouchers, reveal, affirm; None where the time for that is over."""
+        """Wait for vouchers, testify, vote; None where the time for that is over."""
         current, deadlines = turn.current, turn.deadlines
         if turn.phase is Phase.VOUCH:
             return Step.wait("vouch", missing(current.commits, current.vouches, "vouch"), deadlines.vouch_end)
@@ -74,33 +77,43 @@ class Affirm(ClientUnit):
         if turn.client in current.affirmations or not current.vouches:
             awaited = missing(current.commits, current.affirmations, "affirm")
             return Step.wait("affirm", awaited, deadlines.affirm_end)
+        # (1) the sketch stands, as this client goes on only under one
         self.context.disclosure.bind_sketch(current, current.sketch_hash)
         bounded, position = self.context.inputs(current).bounded, current.order.index(turn.client)
-        lacking = bounded.missing(position)
-        patience = deadlines.affirm_end - self.context.view.settings.affirm_window // _LAST_PART
-        if lacking and turn.block < patience:
-            reason = f"{name_clients(lacking)} to publish their updates and vouchers"
-            return Step.wait("affirm", reason, patience, Kind.FETCHES)
-        revealed = self._reveal(turn, bounded.contradicting(position))
-        if revealed is not None:
-            return revealed
-        word = bounded.affirmation(position, lacking)
-        send = partial(self.context.ledger.affirm, current.number, current.sketch_hash, word)
-        said = f", but not of {name_clients(lacking)}" if lacking else ""
-        return self.context.outbox.send(current, "affirm", f"affirmed what others published{said}", send)
+        quarter = self.context.view.settings.affirm_window // 4
+        # (2) object, and reveal, early: whoever votes goes by it
+        early, late = deadlines.vouch_end + quarter, deadlines.vouch_end + 3 * quarter
+        unseen = bounded.unseen()
+        if turn.client not in current.reveals:
+            gone = bounded.unpublished(position)
+            if (lacking := {*unseen, *gone}) and turn.block < early:
+                return self._fetches(current, lacking, early)
+            testified = self._testify(turn, gone)
+            if testified is not None:
+                return testified
+        # (3) vote when others had the time to object
+        if not bounded.is_settled(position) and turn.block < deadlines.vouch_end + 2 * quarter:
+            reason = "members that miss an update, or are contradicted, to say so"
+            return Step.wait("affirm", reason, deadlines.vouch_end + 2 * quarter)
+        if unseen and turn.block < late:
+            return self._fetches(current, unseen, late)
+        send = partial(self.context.ledger.affirm, current.number, current.sketch_hash, bounded.vote(position))
+        return self.context.outbox.send(current, "affirm", "affirmed what others published", send)
 
-    def _reveal(self, turn: ClientTurn, partners: tuple[int, ...]) -> Step | None:
-        """Show the points shared with partners that contradict this client; None where none does."""
-        if not partners:
+    def _fetches(self, current: RoundRecords, lacking: Collection[int], until: int) -> Step:
+        clients = name_clients(sorted(current.order[position] for position in lacking))
+        return Step.wait("affirm", f"{clients} to publish what they listed", until, Kind.FETCHES)
+
+    def _testify(self, turn: ClientTurn, gone: Collection[int]) -> Step | None:
+        """Say who contradicts this client, and whose update it misses; None where there is nothing to say."""
+        current = turn.current
+        blob = self.context.disclosure.testimony(current, turn.client, gone)
+        if blob is None:
             return None
-        current, disclosure = turn.current, self.context.disclosure
-        blob = disclosure.reveal(current, turn.client, partners)
-        digest = self.context.store.put(blob).digest  # before it is listed: nobody comes to a verdict without it
-        listed = len(current.reveals.get(turn.client, ()))
+        digest = self.context.store.put(blob).digest  # before it is listed, so that all who vote can have it
         send = partial(self.context.ledger.reveal, current.number, current.sketch_hash, digest)
-        clients = name_clients([current.order[partner] for partner in partners])
-        acted = f"revealed the points that it shares with {clients}, which contradict it"
-        return self.context.outbox.send(current, "reveal", acted, send, on=listed)
+        acted = "objected to what others published, or showed what contradicts them"
+        return self.context.outbox.send(current, "testify", acted, send)
 
 
 class Expel(ClientUnit):
@@ -139,7 +152,7 @@ class Expel(ClientUnit):
         current, settings = turn.current, self.context.view.settings
         blocks = sorted(each.at.block for each in current.releases_in(current.stage).values())
         enough = blocks[settings.releases - 1] if len(blocks) >= settings.releases else turn.block
-        return enough + max(1, settings.recover_window // _LAST_PART)
+        return enough + max(1, settings.recover_window // _PATIENCE)
 
     def _publish(self, turn: ClientTurn, stage: int) -> Step | None:
         store = self.context.store
