@@ -1,16 +1,32 @@
 """Rounds whose updates have bounds, on an embedded chain with real roles."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Affirmed, Closed, Failed, Vouched
 from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.node.learning.settings import TrainingSettings
+from fedgrove.node.masking.bounds import vouching
+from fedgrove.node.masking.bounds.edges import SketchedMask, sketched_masks
+from fedgrove.node.masking.bounds.sketch import Sketch
+from fedgrove.node.masking.prg import MaskKey
+from fedgrove.node.masking.recovery import RecoveryRecord
+from fedgrove.node.masking.ring import WORD
+from fedgrove.node.methods.terms import method_of
+from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.bounds_settings import BoundsSettings
+from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.rounds import Rounds
 from fedgrove.node.protocol.terms import MaskingSettings
-from tests.node.federation import Federation
+from fedgrove.node.roles.client import Client
+from fedgrove.node.roles.client.contributing import Commit
+from fedgrove.node.roles.client.role import Duty
+from tests.node.federation import Federation, with_phase
 
 MEMBERS = 6
 QUICK = TrainingSettings(epochs=1, batch_size=20, learning_rate=0.05)
@@ -48,3 +64,147 @@ def test_an_honest_round_closes_and_is_verified(network, tmp_path):
     assert len(federation.of(Vouched)) == len(federation.of(Affirmed)) == MEMBERS
     verdict = federation.audit()
     assert verdict.verdict == "verified" and not verdict.remarks, verdict
+
+
+# --- liars -----------------------------------------------------------------------------------------------------------
+
+LIAR = 3
+HUGE = 1 << 28
+
+
+def monster(words: int) -> np.ndarray:
+    """A vector that no honest update comes near: uint32 of shape (words,)."""
+    vector = np.zeros(words, WORD)
+    vector[:50] = HUGE
+    return vector
+
+
+def with_monster(upload: bytes) -> bytes:
+    words = np.frombuffer(upload, WORD)
+    return (words + monster(len(words))).tobytes()
+
+
+class Monster(Client):
+    """Uploads a monster, and vouches as it can."""
+
+    def __init__(self, *parts, **options):
+        super().__init__(*parts, **options)
+        disclosure = self.context.disclosure
+        mask, voucher = disclosure.mask, disclosure.voucher
+        disclosure.mask = lambda *inputs: with_monster(mask(*inputs))
+        disclosure.voucher = lambda *inputs: self.lying(lambda: voucher(*inputs))
+
+    def lying(self, vouch: Callable[[], bytes]) -> bytes:
+        return vouch()
+
+
+class Forger(Monster):
+    """Vouches for an innocent update, with a proof that is not of what it sent."""
+
+    def lying(self, vouch):
+        with patch.object(
+            vouching, "_opened", lambda setting, position, upload, laid: ([0] * len(laid), [0] * len(laid))
+        ):
+            return vouch()
+
+
+class Mask(Monster):
+    """Says that one of its masks is the monster."""
+
+    def place(self, keys: list[MaskKey]) -> int:
+        return 0
+
+    def lying(self, vouch):
+        def sketched(sketch, keys):
+            masks = sketched_masks(sketch, keys)
+            at = self.place(keys)
+            more = sketch.of(monster(sketch.length + sketch.metrics))
+            signed = -more if keys[at].subtract else more
+            masks[at] = SketchedMask(masks[at].values + signed, masks[at].blinding)
+            return masks
+
+        with patch.object(vouching, "sketched_masks", sketched):
+            return vouch()
+
+
+class Edge(Mask):
+    """Says so of the mask that it shares with its first partner."""
+
+    def place(self, keys):
+        return 1
+
+
+class EdgeToAbsent(Mask):
+    """Says so of the mask that it shares with a partner that dropped out."""
+
+    def place(self, keys):
+        graph = self.context.inputs(self.view.rounds.last).graph
+        return next(at for at, key in enumerate(keys) if key.pair and graph.client(key.pair[1]) == ABSENT)
+
+
+class Sketcher(Monster):
+    """Says that the sketch of its upload is that of one without the monster."""
+
+    def lying(self, vouch):
+        honest = Sketch.of
+
+        def of(sketch, words):
+            return honest(sketch, words - monster(len(words)))
+
+        with patch.object(Sketch, "of", of):
+            return vouch()
+
+
+ABSENT = 6
+EXPELLED = (Mask, Sketcher, EdgeToAbsent)
+OUT = (Monster, Forger, Edge)
+
+
+def played(network, directory, liar, **changes) -> Federation:
+    federation = founded(network, directory, **changes)
+    clients = federation.clients()
+    clients[LIAR] = federation.client(LIAR, liar)
+    if liar is EdgeToAbsent:
+        clients[ABSENT] = federation.client(ABSENT, with_phase(Client, Duty.COMMIT, Silent))
+    federation.run(clients=clients)
+    return federation
+
+
+class Silent(Commit):
+    """Shares, and is never seen again in the round."""
+
+    def act(self, turn):
+        return turn.sit_out("it is away")
+
+
+def summed(federation) -> tuple[RecoveryRecord, RoundInputs]:
+    """The recovery record that the last closing names."""
+    (closed,) = federation.of(Closed)
+    stated = Metrics.from_bytes(federation.store.fetch(closed.metrics_digest, 1 << 20))
+    rounds = Rounds.of(federation.records(), federation.config.ledger)
+    place = federation.deployment.chain_id, federation.deployment.ledger
+    inputs = method_of(federation.config).inputs(rounds, rounds.rounds[1], place, federation.store)
+    return recovery(inputs, federation.store.fetch(bytes.fromhex(stated.recovery), 1 << 20)), inputs
+
+
+@pytest.mark.parametrize("liar", OUT, ids=lambda each: each.__name__)
+def test_who_cannot_prove_its_bounds_is_not_summed(liar, network, tmp_path):
+    federation = played(network, tmp_path, liar)
+    assert not federation.of(Failed), federation.log
+    record, inputs = summed(federation)
+    clients = {inputs.graph.client(position) for position in record.self_seeds}
+    assert clients == set(range(1, MEMBERS + 1)) - {LIAR} and not record.expelled
+    verdict = federation.audit()
+    assert verdict.verdict == "verified", verdict
+    assert {remark.client for remark in verdict.remarks} == (set() if liar is Monster else {LIAR}), verdict
+
+
+@pytest.mark.parametrize("liar", EXPELLED, ids=lambda each: each.__name__)
+def test_who_lied_about_a_mask_is_expelled_and_named_in_the_same_round(liar, network, tmp_path):
+    federation = played(network, tmp_path, liar)
+    assert not federation.of(Failed), federation.log
+    record, inputs = summed(federation)
+    assert [inputs.graph.client(position) for position in record.expelled] == [LIAR], federation.log
+    verdict = federation.audit()
+    assert verdict.verdict == "verified", verdict
+    assert {remark.client for remark in verdict.remarks} == {LIAR}, verdict

@@ -40,6 +40,9 @@ class ReleaseShares(ClientUnit):
         if turn.phase in (Phase.SHARE, Phase.COMMIT):
             awaited = missing(turn.current.shares, turn.current.commits, "commit")
             return Step.wait("commit", awaited, deadlines.commit_end)
+        if turn.phase in (Phase.VOUCH, Phase.AFFIRM):
+            awaited = missing(turn.current.commits, turn.current.affirmations, "vouch and affirm")
+            return Step.wait("affirm", awaited, deadlines.affirm_end)
         if turn.client in turn.current.releases:
             return self._publish(turn)
         if turn.phase is Phase.OVERDUE:

@@ -124,16 +124,16 @@ class Expel(ClientUnit):
         current = turn.current
         if not self.context.view.settings.is_bounded or current.end is not None:
             return None
-        own = [stage for stage in range(1, current.stage + 1) if turn.client in current.releases_in(stage)]
-        for stage in own:
+        own = [stage for stage in range(current.stage + 1) if turn.client in current.releases_in(stage)]
+        for stage in own[1:]:
             if (step := self._publish(turn, stage)) is not None:
                 return step
-        due = self._due(turn)
-        if turn.block < due:
-            return Step.wait("close", "the coordinator: it closes the round", due)
+        due = self._due(current, own[-1])
+        if due is None or turn.block < due:
+            return Step.wait("close", "the coordinator: it closes the round", due or turn.deadlines.recover_end)
         inputs = self.context.inputs(current)
         stage = latest_stage(inputs, partial(self.context.method.codec.outcome, inputs))
-        if stage is None or stage.number in (0, *own):
+        if stage is None or stage.number in own:
             return None
         blob = self.context.disclosure.released_in(current, turn.client, stage)
         send = partial(
@@ -147,12 +147,18 @@ class Expel(ClientUnit):
             self._publish(turn, stage.number)
         return step
 
-    def _due(self, turn: ClientTurn) -> int:
-        """The block from which on a client looks at the sum itself: the coordinator would have closed the round."""
-        current, settings = turn.current, self.context.view.settings
-        blocks = sorted(each.at.block for each in current.releases_in(current.stage).values())
-        enough = blocks[settings.releases - 1] if len(blocks) >= settings.releases else turn.block
-        return enough + max(1, settings.recover_window // _PATIENCE)
+    def _due(self, current: RoundRecords, last: int) -> int | None:
+        """The block from which on a client looks at the sum itself, given the last stage in which it released.
+
+        Somebody went on to the next stage, or the coordinator would have closed the round by then; None: not yet.
+        """
+        settings = self.context.view.settings
+        if last < current.stage:
+            return 0
+        blocks = sorted(each.at.block for each in current.releases_in(last).values())
+        if len(blocks) < settings.releases:
+            return None
+        return blocks[settings.releases - 1] + max(1, settings.recover_window // _PATIENCE)
 
     def _publish(self, turn: ClientTurn, stage: int) -> Step | None:
         store = self.context.store
