@@ -73,7 +73,8 @@ class ContractRevert(ChainError):
 
 
 _PHASES = (
-    "none", "seeding", "draw", "seal", "share", "commit", "recover", "closed", "skipped", "failed", "overdue", "voided",
+    "none", "seeding", "draw", "seal", "share", "commit", "vouch", "affirm", "recover",
+    "closed", "skipped", "failed", "overdue", "voided",
 )  # fmt: skip
 
 _SENTENCES = {
@@ -111,7 +112,7 @@ _SENTENCES = {
     "MembersUnchanged": (
         "Round {round} waits for its quorum, and no member changed since it opened; wait for those who are absent."
     ),
-    "CommitsMissing": "Only {committed} of {drawn} clients committed in round {round}; let it fail instead.",
+    "CommitsMissing": "Only {committed} of {drawn} clients are left in round {round}; let it fail instead.",
     "ReleasesMissing": "Round {round} has released shares of {released} clients, {required} are needed; wait for more.",
     "ReleasesListed": "Shares of {released} clients are listed in round {round}; judge its closing instead.",
     "OnlyNothing": "Before round {round} is closed only zeros are a judgement; wait for its closing.",
@@ -126,8 +127,15 @@ _SENTENCES = {
     "AlreadyShared": "Client {client} has already shared in round {round}; go on with the next step.",
     "AlreadyCommitted": "Client {client} has already committed in round {round}; go on with the next step.",
     "AlreadyReleased": "Client {client} has already released its shares in round {round}; go on with the next step.",
-    "NotCommitted": "Account {account} did not commit in round {round}; only those who did close or judge it.",
+    "NotCommitted": "Account {account} did not commit in round {round}; only those who did go on with it.",
     "AlreadyJudged": "Client {client} has already judged round {round}; wait for the other clients.",
+    # bounds
+    "AlreadyVouched": "Client {client} has already vouched in round {round}; go on with the next step.",
+    "AlreadyAffirmed": "Client {client} has already affirmed in round {round}; go on with the next step.",
+    "RevealsUsedUp": "Client {client} may not reveal more often in round {round}; put more points into one record.",
+    "SketchBlockNotPast": "The sketch of round {round} comes from block {sketchBlock}; wait for the block after.",
+    "WrongBlockHash": "The sketch of round {round} comes from block hash {known} here; read the ledger again.",
+    "StageNotOpen": "Stage {stage} of round {round} takes no shares of this client; read the ledger again.",
     # draws
     "SeedFixedAlready": "The seed of round {round} is already fixed; go on with the next step.",
     "SeedBlockNotPast": "The seed of round {round} comes from block {seedBlock}; wait for the block after.",

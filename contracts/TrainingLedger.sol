@@ -105,24 +105,26 @@ contract TrainingLedger is DrawPhase, SealPhase, VouchPhase, JudgePhase {
         RoundState roundState = entry.state;
         VouchState vouching = _vouchingOf(round);
         bool isClosed = roundState.status() == Status.Closed;
-        uint256 affirmEnd = _affirmEnd(roundState, vouching);
-        uint256 ends = isClosed ? _recoverEnd(roundState, vouching) : _closeEnd(roundState, vouching);
-        if (!_isBetween(roundState, isClosed ? Status.Closed : Status.Sealed, affirmEnd, ends)) {
+        uint256 ends = _recoverEnd(roundState, vouching);
+        if (!isClosed) ends = _closeEnd(roundState, ends);
+        Status needed = isClosed ? Status.Closed : Status.Sealed;
+        if (!_isBetween(roundState, needed, _affirmEnd(roundState, vouching), ends)) {
             _wrongPhase(round, roundState, Phase.Recover);
         }
         _onlyOfSketch(round, entry, blockHash);
         Client storage client = _client(msg.sender);
         ClientState state = client.state;
         _onlyDrawn(round, state);
-        uint256 flag = stage == 0 ? RELEASED : stageFlag(stage);
-        if (state.has(flag)) revert AlreadyReleased(round, state.client());
-        client.state = state.withFlag(flag);
+        uint256 flag = RELEASED;
         if (stage == 0) {
             entry.state = roundState.withRelease();
         } else {
             if (isClosed || !state.has(RELEASED)) revert StageNotOpen(round, stage);
             entry.vouching = _inStage(round, roundState, vouching, stage);
+            flag = stageFlag(stage);
         }
+        if (state.has(flag)) revert AlreadyReleased(round, state.client());
+        client.state = state.withFlag(flag);
         emit Released(round, state.client(), blockHash, digest, stage);
     }
 

@@ -84,9 +84,11 @@ abstract contract RoundClock is ITrainingLedger {
         if (elapsed <= _shareEnd(state)) return Phase.Share;
         if (elapsed <= _commitEnd(state)) return Phase.Commit;
         VouchState vouching = _vouchingOf(round_);
-        if (elapsed <= _vouchEnd(state, vouching)) return Phase.Vouch;
-        if (elapsed <= _affirmEnd(state, vouching)) return Phase.Affirm;
-        return elapsed <= _closeEnd(state, vouching) ? Phase.Recover : Phase.Overdue;
+        if (vouchWindow != 0) {
+            if (elapsed <= _vouchEnd(state, vouching)) return Phase.Vouch;
+            if (elapsed <= _affirmEnd(state, vouching)) return Phase.Affirm;
+        }
+        return elapsed <= _closeEnd(state, _recoverEnd(state, vouching)) ? Phase.Recover : Phase.Overdue;
     }
 
     // The last block of each phase, counted from the opening: the recorded one, else the end of the phase before and
@@ -136,6 +138,7 @@ abstract contract RoundClock is ITrainingLedger {
     }
 
     function _affirmEnd(RoundState state, VouchState vouching) internal view returns (uint256) {
+        if (vouchWindow == 0) return _commitEnd(state);
         uint256 recorded = vouching.recordedEnd(AFFIRM_END);
         return recorded != 0 ? recorded : _vouchEnd(state, vouching) + affirmWindow;
     }
@@ -148,9 +151,9 @@ abstract contract RoundClock is ITrainingLedger {
 
     /// @dev The last block in which the round can be closed. Where updates are bounded, the clock does not fail a round
     /// whose sum may be open: the members would have to open a second one.
-    function _closeEnd(RoundState state, VouchState vouching) internal view returns (uint256) {
-        bool isOpen = vouchWindow != 0 && state.status() >= Status.Sealed && state.released() >= releases;
-        return isOpen ? NEVER : _recoverEnd(state, vouching);
+    function _closeEnd(RoundState state, uint256 recoverEnd) internal view returns (uint256) {
+        if (vouchWindow == 0 || state.status() < Status.Sealed || state.released() < releases) return recoverEnd;
+        return NEVER;
     }
 
     /// @dev Zero where updates are not bounded.

@@ -103,7 +103,8 @@ abstract contract RoundStore is RoundClock, DirectCalls {
         if (state.status() == Status.None) return view_;
         uint256 start = state.openedAt();
         VouchState vouching = entry.vouching;
-        uint256 closeEnd = _closeEnd(state, vouching);
+        uint256 recoverEnd = _recoverEnd(state, vouching);
+        uint256 closeEnd = _closeEnd(state, recoverEnd);
         return RoundView({
             phase: _phaseOf(number, state),
             openedAt: uint64(start),
@@ -116,7 +117,7 @@ abstract contract RoundStore is RoundClock, DirectCalls {
             sketchBlock: uint64(start + _sketchBlock(state)),
             vouchEnd: uint64(start + _vouchEnd(state, vouching)),
             affirmEnd: uint64(start + _affirmEnd(state, vouching)),
-            recoverEnd: uint64(start + _recoverEnd(state, vouching)),
+            recoverEnd: uint64(start + recoverEnd),
             closeEnd: uint64(closeEnd == NEVER ? NEVER : start + closeEnd),
             samplingRate: state.samplingRate(),
             drawn: state.drawn(),

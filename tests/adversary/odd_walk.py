@@ -21,6 +21,8 @@ from fedgrove.chain.face.contract import Contract
 from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.records import (
+    Affirmed,
+    AffirmEnded,
     Approved,
     Closed,
     CommitEnded,
@@ -39,6 +41,7 @@ from fedgrove.chain.records import (
     Released,
     Replaced,
     Resumed,
+    Revealed,
     Revoked,
     RoundOpened,
     SealChunk,
@@ -48,6 +51,8 @@ from fedgrove.chain.records import (
     ShareEnded,
     Skipped,
     Voided,
+    Vouched,
+    VouchEnded,
     VrfKeyRotated,
     Withdrawn,
 )
@@ -99,13 +104,25 @@ def chosen(seed: int, some: random.Random) -> LedgerSettings:
     windows |= {"coordinator_grace": some.choice([0, 2, 6]), "seed_delay": some.choice([1, 3])}
     limits = {"quorum": quorum, "releases": some.choice([1, quorum]), "judges": some.choice([1, quorum])}
     limits |= {"absence_limit": some.choice([1, 2]), "max_clients": some.choice([3, 5, 8])}
-    own = windows | limits | {"order_delay": some.choice([1, 2]), "max_samples": 1000} | extremes(seed)
+    own = windows | limits | _bounds(seed, some) | {"order_delay": some.choice([1, 2]), "max_samples": 1000}
+    own |= extremes(seed)
     if "recover_window" not in extremes(seed):  # at least four graces, so that there is time for others
         own["recover_window"] = max(own["recover_window"], min(4 * own["coordinator_grace"], (1 << 16) - 4))
     own["coordinator_grace"] = min(own["coordinator_grace"], own["recover_window"] // 4)
     own["max_clients"] = max(own["max_clients"], own["quorum"])
     own |= {name: min(own[name], own["quorum"]) for name in ("releases", "judges")}
     return replace(SETTINGS, randao=seed % 2 == 1, **own)
+
+
+def _bounds(seed: int, some: random.Random) -> dict[str, int]:
+    """Bounds on updates in half of the walks, and where an extreme value needs them; none where one forbids them."""
+    extreme = extremes(seed)
+    if extreme.get("vouch_window") == 0 or extreme.get("affirm_window") == 0:
+        return {}
+    if seed % 4 > 1 and not extreme.keys() & {"vouch_window", "affirm_window", "stages"}:
+        return {}
+    windows = {name: some.choice([4, 24, 24]) for name in ("vouch_window", "affirm_window")}
+    return windows | {"stages": some.choice([0, 1, 2, 2])}
 
 
 class Walk:
@@ -168,7 +185,7 @@ class Walk:
     def _unasked(self) -> None:
         """What follows from other records comes in no other way."""
         number, digests = self.view.rounds.last.number if self.view.rounds.rounds else 1, (self._digest(), RIGHT[1])
-        kind = self.random.choice([DrawEnded, ShareEnded, CommitEnded, Voided, Replaced])
+        kind = self.random.choice([DrawEnded, ShareEnded, CommitEnded, VouchEnded, AffirmEnded, Voided, Replaced])
         at = Position(self.network.block_number(), NOTHING, 0, self._anybody.address)
         self._refused(kind(at, number, *digests[: len(fields(kind)) - 2]))
 
@@ -189,6 +206,8 @@ class Walk:
                 *counts,
                 current.opened.model_digest,
             )
+            bounds = (len(current.vouches), len(current.affirmations), current.stage, current.sketch_hash)
+            assert (seen.vouched, seen.affirmed, seen.stage, seen.sketch_hash) == bounds
         changed = self.contracts[REGISTRY].call("changedAt")
         assert law.members_changed_since(changed) and not law.members_changed_since(changed + 1)
         account = self._anybody.address
@@ -224,7 +243,14 @@ class Walk:
             Phase.SEAL: [self._wait, self._seal, self._seal_chunk, self._skip],
             Phase.SHARE: [self._share] * 24 + [self._on],
             Phase.COMMIT: [self._commit] * 24 + [self._on],
-            Phase.RECOVER: [self._release] * 4 + [self._close] * 4 + [self._nothing, self._fail, self._on, self._wait],
+            Phase.VOUCH: [self._vouch] * 16 + [self._wait] * 4 + [self._reveal, self._on, self._fail],
+            Phase.AFFIRM: [self._affirm] * 16 + [self._reveal] * 4 + [self._on, self._fail],
+            Phase.RECOVER: [
+                *[self._release] * 4,
+                *[self._close] * 4,
+                *(self._further, self._reveal) * self.view.settings.is_bounded * 2,
+                *(self._nothing, self._fail, self._on, self._wait),
+            ],
             Phase.OVERDUE: [self._fail, self._skip],
         }
         ended = [*[self._open] * 6, *[self._judge] * 4, self._release, *membership]
@@ -376,11 +402,11 @@ class Walk:
     # --- rounds -----------------------------------------------------------------------------------------------------
 
     def _wait(self) -> None:
-        """One block, or until the block is there whose hash is the seed, or orders the draws."""
+        """One block, or until the block is there whose hash is the seed, or orders the draws, or makes the sketch."""
         block, current = self.network.block_number(), self.view.rounds.latest
         deadlines = self.view.deadlines(current) if current else None
         phase = phase_of(current, deadlines, block + 1) if current else None
-        awaited = {Phase.SEEDING: "seed_block", Phase.SEAL: "order_block"}.get(phase)
+        awaited = {Phase.SEEDING: "seed_block", Phase.SEAL: "order_block", Phase.VOUCH: "sketch_block"}.get(phase)
         self._advance(max(block + 1, getattr(deadlines, awaited) if awaited else 0))
 
     def _late(self) -> None:
@@ -394,7 +420,8 @@ class Walk:
     def _on(self) -> None:
         deadlines = self.view.deadlines(self.view.rounds.last)
         block = self.network.block_number()
-        ends = (deadlines.share_end, deadlines.commit_end, deadlines.recover_end)
+        ends = (deadlines.share_end, deadlines.commit_end, deadlines.vouch_end, deadlines.affirm_end)
+        ends = (*ends, deadlines.recover_end)
         self._advance(min((end for end in ends if end > block), default=block + 1))
 
     def _advance(self, end: int) -> None:
@@ -511,8 +538,40 @@ class Walk:
     def _commit(self) -> None:
         self._call(self._due(Shared, Committed), Committed, self._round, self._digest(), self._digest())
 
+    def _vouch(self) -> None:
+        """Before anybody has, the contract needs the hash of a block that the chain may know no more."""
+        current = self.view.rounds.last
+        block = self.view.deadlines(current).sketch_block
+        found = self.network.block_hash(block) if block <= self.network.block_number() else NOTHING
+        certain = bool(current.vouches) or self._remembers(block)
+        keys, content = self._due(Committed, Vouched), (self._round, self._or_other(found), self._digest())
+        self._call(keys, Vouched, *content, certain=certain)
+
+    def _affirm(self) -> None:
+        self._call(self._due(Committed, Affirmed), Affirmed, self._round, self._sketch, self._digest())
+
+    def _reveal(self) -> None:
+        self._call(self._one_of([*self.view.rounds.last.commits]), Revealed, self._round, self._sketch, self._digest())
+
     def _release(self) -> None:
-        self._call(self._due(Drawn, Released), Released, self._round, self._digest())
+        self._call(self._due(Drawn, Released), Released, self._round, self._sketch, self._digest(), 0)
+
+    def _further(self) -> None:
+        """Release shares in the stage that runs, or in one before or after it."""
+        current = self.view.rounds.last
+        stage = max(0, current.stage + self.random.choice([-1, 0, 0, 1, 1, 1, 2]))
+        keys = self._one_of([*current.releases.keys() - current.releases_in(stage).keys()])
+        self._call(keys, Released, self._round, self._sketch, self._digest(), stage)
+
+    @property
+    def _sketch(self) -> bytes:
+        """Mostly the hash of the block that the sketch of the latest round follows from."""
+        latest = self.view.rounds.latest
+        return self._or_other(latest.sketch_hash if latest else NOTHING)
+
+    def _or_other(self, block_hash: bytes) -> bytes:
+        """This hash or, now and then, another."""
+        return block_hash if self.random.random() < 0.95 else self._digest()
 
     def _close(self) -> None:
         keys = self.random.choice([self.federation.founder, self._due(Committed, Released), self._anybody])

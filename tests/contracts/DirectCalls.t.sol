@@ -81,7 +81,7 @@ contract DirectCallsTest is Federation {
     }
 
     function _ledgerCalls() private view returns (bytes[] memory calls) {
-        calls = new bytes[](13);
+        calls = new bytes[](16);
         calls[0] = abi.encodeCall(ITrainingLedger.open, (MODEL, _nobody()));
         calls[1] = abi.encodeCall(ITrainingLedger.fixSeed, (1));
         calls[2] = abi.encodeCall(
@@ -93,10 +93,13 @@ contract DirectCallsTest is Federation {
         calls[6] = abi.encodeCall(ITrainingLedger.skip, (1));
         calls[7] = abi.encodeCall(ITrainingLedger.share, (1, MODEL));
         calls[8] = abi.encodeCall(ITrainingLedger.commit, (1, MODEL, MODEL));
-        calls[9] = abi.encodeCall(ITrainingLedger.release, (1, MODEL));
+        calls[9] = abi.encodeCall(ITrainingLedger.release, (1, MODEL, MODEL, 0));
         calls[10] = abi.encodeCall(ITrainingLedger.close, (1, MODEL, MODEL));
         calls[11] = abi.encodeCall(ITrainingLedger.fail, (1));
         calls[12] = abi.encodeCall(ITrainingLedger.judge, (1, Phase.Closed, MODEL, MODEL));
+        calls[13] = abi.encodeCall(ITrainingLedger.vouch, (1, MODEL, MODEL));
+        calls[14] = abi.encodeCall(ITrainingLedger.affirm, (1, MODEL, MODEL));
+        calls[15] = abi.encodeCall(ITrainingLedger.reveal, (1, MODEL, MODEL));
     }
 
     function _registryCalls() private view returns (bytes[] memory calls) {

@@ -22,6 +22,11 @@ contract Handler is Federation {
     mapping(uint64 round => mapping(address => bool)) private _hasReleased;
     mapping(uint64 round => uint256) public commitments;
     mapping(uint64 round => uint256) public releases;
+    /// @dev Of a round with bounds: who left which record once, or released in which stage, and how many did.
+    mapping(uint64 round => mapping(uint256 kind => mapping(address => uint256))) private _done;
+    mapping(uint64 round => mapping(uint256 kind => uint256)) public counts;
+    mapping(uint64 round => uint256) private _stage;
+    mapping(uint64 round => uint256) private _stageAt;
     mapping(uint64 round => mapping(address => uint64)) private _idleIn;
     uint64[] private _fullRounds;
 
@@ -45,8 +50,19 @@ contract Handler is Federation {
     uint32 public constant ROUNDS = 8;
     uint32 public constant REPEATS = 4;
 
-    constructor() {
-        _deploy(Membership.Approved);
+    /// @dev Kinds of records where updates are bounded; those of the stages follow.
+    uint256 public constant VOUCHERS = 0;
+    uint256 public constant AFFIRMATIONS = 1;
+    uint256 public constant REVEALS = 2;
+    uint256 private constant STAGES = 2;
+    bool private immutable bounded;
+
+    constructor(bool isBounded) {
+        bounded = isBounded;
+        vm.roll(100);
+        Settings memory s = _settings();
+        if (isBounded) (s.vouchWindow, s.affirmWindow, s.stages) = (8, 9, uint16(STAGES));
+        _redeploy(Membership.Approved, s, _terms());
         changedAt = uint64(vm.getBlockNumber());
         _join(4);
         model = MODEL;
@@ -236,7 +252,7 @@ contract Handler is Federation {
 
     // --- records ---
 
-    /// @dev A share, a commitment or, for two rounds, a release.
+    /// @dev A share, a commitment or, for two rounds, a release in the first stage.
     function record(uint8 who, uint8 kind) public {
         uint64 round = kind % 4 == 3 ? standing : lastRound;
         Phase before = ledger.phase(round);
@@ -247,7 +263,7 @@ contract Handler is Federation {
             ? abi.encodeCall(ledger.share, (round, digest))
             : required == Phase.Commit
                 ? abi.encodeCall(ledger.commit, (round, digest, digest))
-                : abi.encodeCall(ledger.release, (round, digest));
+                : abi.encodeCall(ledger.release, (round, ledger.round(round).sketchHash, digest, 0));
         bool isDrawn = round != 0 && latestDraw[account] == round;
         bool expected = required == Phase.Recover && isDrawn && !_hasReleased[round][account]
             && (before == Phase.Recover
@@ -268,8 +284,69 @@ contract Handler is Federation {
         _observe();
     }
 
-    function _isHopeless(uint64 round) private view returns (bool) {
-        return commitments[round] < 2 || 2 * commitments[round] <= draws[round];
+    function _isHopeless(uint64 round, Phase phase) private view returns (bool) {
+        uint256 left = bounded && phase != Phase.Vouch ? counts[round][VOUCHERS] : commitments[round];
+        return left < 2 || 2 * left <= draws[round];
+    }
+
+    // --- bounds ---
+
+    /// @dev A voucher, an affirmation or points; `how` names another branch of the chain now and then.
+    function vouchFor(uint8 who, uint8 what, uint8 how) public {
+        uint256 kind = what % 3;
+        RoundView memory view_ = ledger.round(lastRound);
+        address account = _actor(who);
+        bool isThere = vm.getBlockNumber() > view_.sketchBlock && vm.getBlockNumber() - view_.sketchBlock <= 256;
+        if (isThere) vm.setBlockhash(view_.sketchBlock, _sketchHashOf(lastRound));
+        bytes32 right = kind == VOUCHERS ? _sketchHashOf(lastRound) : view_.sketchHash;
+        bytes32 blockHash = how % 8 == 7 ? keccak256("another branch") : right;
+        bool isInTime = kind == VOUCHERS
+            ? view_.phase == Phase.Vouch && (isThere || (view_.sketchHash != 0 && vm.getBlockNumber() > view_.sketchBlock))
+            : kind == AFFIRMATIONS
+                ? view_.phase == Phase.Affirm
+                : view_.phase == Phase.Affirm || view_.phase == Phase.Recover || _isLateAfterCommits(view_);
+        bool expected = bounded && isInTime && blockHash == right && committed[lastRound][account]
+            && _done[lastRound][kind][account] < (kind == REVEALS ? 8 : 1);
+        bytes memory data = kind == VOUCHERS
+            ? abi.encodeCall(ledger.vouch, (lastRound, blockHash, DIGEST))
+            : kind == AFFIRMATIONS
+                ? abi.encodeCall(ledger.affirm, (lastRound, blockHash, DIGEST))
+                : abi.encodeCall(ledger.reveal, (lastRound, blockHash, DIGEST));
+        _as(account);
+        (bool isAccepted,) = address(ledger).call(data);
+        require(isAccepted == expected, "a record of bounds was wrongly accepted or refused");
+        if (isAccepted) _count(lastRound, kind, account);
+        _observe();
+    }
+
+    /// @dev Further shares; `what` says in which stage.
+    function releaseFurther(uint8 who, uint8 what) public {
+        uint256 stage = 1 + what % 4;
+        RoundView memory view_ = ledger.round(lastRound);
+        address account = _actor(who);
+        uint256 latest = _stage[lastRound];
+        uint256 listed = latest == 0 ? releases[lastRound] : counts[lastRound][REVEALS + latest];
+        bool isOpen = stage <= latest || (stage == latest + 1 && stage <= STAGES && listed >= 2);
+        bool expected = bounded && view_.phase == Phase.Recover && isOpen && _hasReleased[lastRound][account]
+            && _done[lastRound][REVEALS + stage][account] == 0;
+        _as(account);
+        (bool isAccepted,) =
+            address(ledger).call(abi.encodeCall(ledger.release, (lastRound, view_.sketchHash, DIGEST, uint16(stage))));
+        require(isAccepted == expected, "a further release was wrongly accepted or refused");
+        if (isAccepted) {
+            if (stage > latest) (_stage[lastRound], _stageAt[lastRound]) = (stage, vm.getBlockNumber());
+            _count(lastRound, REVEALS + stage, account);
+        }
+        _observe();
+    }
+
+    function _isLateAfterCommits(RoundView memory view_) private view returns (bool) {
+        return view_.phase == Phase.Overdue && view_.orderRoot != 0 && vm.getBlockNumber() > view_.vouchEnd;
+    }
+
+    function _count(uint64 round, uint256 kind, address account) private {
+        _done[round][kind][account] += 1;
+        counts[round][kind] += 1;
     }
 
     function close(uint8 who, uint8 what) public {
@@ -279,7 +356,7 @@ contract Handler is Federation {
         bool isTurn = account == COORDINATOR
             || (committed[lastRound][account]
                 && vm.getBlockNumber() >= _closerFrom(lastRound, account, struck[COORDINATOR] ? 0 : 3, 3));
-        bool expected = before == Phase.Recover && releases[lastRound] >= 2 && !_isHopeless(lastRound) && isTurn
+        bool expected = before == Phase.Recover && releases[lastRound] >= 2 && !_isHopeless(lastRound, before) && isTurn
             && !struck[account] && given != 0;
         _as(account);
         (bool isAccepted,) = address(ledger).call(abi.encodeCall(ledger.close, (lastRound, given, METRICS)));
@@ -304,7 +381,7 @@ contract Handler is Federation {
         bytes32 given = what % 5 < 2 ? bytes32(0) : what % 5 == 2 ? keccak256("right") : _modelOf(round);
         bytes32 metrics = what % 5 < 2 ? bytes32(0) : what % 5 == 4 ? DIGEST : METRICS;
         bool isAskedFor = isBefore
-            ? ledger.phase(round) == Phase.Recover && releases[round] < 2
+            ? ledger.phase(round) == Phase.Recover && (releases[round] < 2 || _isPastItsStage(round))
             : round != 0 && round == standing;
         bytes32 pair = keccak256(abi.encode(given, metrics));
         bytes32 said = _said[round][asked][account];
@@ -320,6 +397,10 @@ contract Handler is Federation {
             if (count >= 2 && 2 * count > commitments[round]) _decide(round, isBefore, given, pair);
         }
         _observe();
+    }
+
+    function _isPastItsStage(uint64 round) private view returns (bool) {
+        return bounded && vm.getBlockNumber() > ledger.round(round).recoverEnd;
     }
 
     function judgeByAll(uint8 what) external {
@@ -355,7 +436,8 @@ contract Handler is Federation {
 
     function fail(uint8 who) public {
         Phase before = ledger.phase(lastRound);
-        bool expected = before == Phase.Overdue || (before == Phase.Recover && _isHopeless(lastRound));
+        bool isAfterCommits = before == Phase.Vouch || before == Phase.Affirm || before == Phase.Recover;
+        bool expected = before == Phase.Overdue || (isAfterCommits && _isHopeless(lastRound, before));
         bool isSealed = ledger.round(lastRound).orderRoot != 0;
         _as(_actor(who));
         (bool isAccepted,) = address(ledger).call(abi.encodeCall(ledger.fail, (lastRound)));
@@ -391,7 +473,9 @@ contract Handler is Federation {
         else if (phase == Phase.Seal) _carryOnSeal(who);
         else if (phase == Phase.Share) _everybody(0, ledger.round(lastRound).shareEnd);
         else if (phase == Phase.Commit) _everybody(1, ledger.round(lastRound).commitEnd);
-        else if (phase == Phase.Recover) _carryOnRecover();
+        else if (phase == Phase.Vouch) _carryOnVouch(who);
+        else if (phase == Phase.Affirm) _carryOnAffirm(who);
+        else if (phase == Phase.Recover) _carryOnRecover(who);
         else fail(5);
     }
 
@@ -433,18 +517,47 @@ contract Handler is Federation {
         }
     }
 
-    /// @dev The coordinator closes, else one of those who committed.
-    function _carryOnRecover() private {
-        if (_isHopeless(lastRound)) return fail(5);
+    function _carryOnVouch(uint8 who) private {
+        if (_isHopeless(lastRound, Phase.Vouch)) return fail(5);
+        _moveTo(ledger.round(lastRound).sketchBlock);
+        uint64 end = ledger.round(lastRound).vouchEnd;
+        // Now and then one of them stays away.
+        for (uint8 i = who % 4 == 0 ? 1 : 0; i < 4; ++i) {
+            vouchFor(i, 0, 0);
+        }
+        if (ledger.phase(lastRound) == Phase.Vouch && vm.getBlockNumber() <= end) {
+            _moveTo(ledger.round(lastRound).vouchEnd);
+        }
+    }
+
+    function _carryOnAffirm(uint8 who) private {
+        if (_isHopeless(lastRound, Phase.Affirm)) return fail(5);
+        vouchFor(who % 4, 2, 0);
+        for (uint8 i = who % 4 == 1 ? 1 : 0; i < 4; ++i) {
+            vouchFor(i, 1, 0);
+        }
+        _moveTo(ledger.round(lastRound).affirmEnd);
+    }
+
+    /// @dev The coordinator closes, else one of those who committed; now and then a stage comes before that.
+    function _carryOnRecover(uint8 who) private {
+        if (_isHopeless(lastRound, Phase.Recover)) return fail(5);
         for (uint8 i = 0; i < 4 && releases[lastRound] < 2; ++i) {
             record(i, 2);
+        }
+        for (uint8 i = 0; i < 4 && who % 3 == 0; ++i) {
+            releaseFurther(i, 0);
         }
         if (!struck[COORDINATOR]) return close(4, 0);
         if (vm.getBlockNumber() < ledger.round(lastRound).recoverEnd) _moveTo(ledger.round(lastRound).recoverEnd - 1);
         for (uint8 i = 0; i < 4 && endedAs[lastRound] == Phase.None; ++i) {
             close(i, 0);
         }
-        if (endedAs[lastRound] == Phase.None) _moveTo(ledger.round(lastRound).recoverEnd);
+        if (endedAs[lastRound] != Phase.None) return;
+        _moveTo(ledger.round(lastRound).recoverEnd);
+        for (uint8 i = 0; i < 4 && bounded && endedAs[lastRound] == Phase.None; ++i) {
+            judge(i, 0, 1);
+        }
     }
 
     function _everybody(uint8 kind, uint64 lastBlock) private {
@@ -485,6 +598,7 @@ contract Handler is Federation {
             require(current >= rank[round], "a phase moved back");
             rank[round] = current;
             require((phase == Phase.Voided) == isVoid[round], "void against the judgements");
+            _observeBounds(round, view_);
             if (current != 200) continue;
             bool becameVoid = phase == Phase.Voided && endedAs[round] == Phase.Closed;
             if (endedAs[round] == Phase.None || becameVoid) {
@@ -498,6 +612,18 @@ contract Handler is Federation {
             if (ended[round] == 0) ended[round] = digest;
             require(ended[round] == digest, "an ended round changed");
         }
+    }
+
+    /// @dev The clock fails no round whose sum may be open; a stage has a window from its first release.
+    function _observeBounds(uint64 round, RoundView memory view_) private view {
+        require(view_.vouched == counts[round][VOUCHERS], "other vouchers");
+        require(view_.affirmed == counts[round][AFFIRMATIONS], "other affirmations");
+        require(view_.stage == _stage[round], "another stage");
+        require(view_.sketchHash == (view_.vouched == 0 ? bytes32(0) : _sketchHashOf(round)), "another sketch");
+        uint256 begins = view_.stage == 0 ? view_.affirmEnd : _stageAt[round];
+        require(view_.recoverEnd == begins + 12, "another end of the recovery");
+        if (!bounded) require(view_.affirmEnd == view_.commitEnd && view_.closeEnd == view_.recoverEnd, "bounds");
+        if (bounded && releases[round] >= 2) require(view_.phase != Phase.Overdue, "a sum that may be open is overdue");
     }
 
     function _isEnded(Phase phase) private pure returns (bool) {
@@ -518,12 +644,8 @@ contract Handler is Federation {
     }
 }
 
-contract InvariantsTest {
-    Handler private handler;
-
-    function setUp() public {
-        handler = new Handler();
-    }
+abstract contract Invariants {
+    Handler internal handler;
 
     /// @dev So that the invariants are known to have seen whole rounds.
     function test_CarryingOn_BringsRoundsToTheirEnd() public {
@@ -594,5 +716,34 @@ contract InvariantsTest {
             require(view_.committed == handler.commitments(round), "other commitments");
             require(view_.committed <= view_.drawn && view_.released <= view_.drawn, "more records than draws");
         }
+    }
+}
+
+contract InvariantsTest is Invariants {
+    function setUp() public {
+        handler = new Handler(false);
+    }
+}
+
+contract BoundedInvariantsTest is Invariants {
+    function setUp() public {
+        handler = new Handler(true);
+    }
+
+    /// @dev So that the invariants are known to have seen all that bounds add.
+    function test_CarryingOn_BringsVouchersAffirmationsRevealsAndStages() public {
+        uint256 stages = 0;
+        for (uint8 i = 0; i < 30; ++i) {
+            handler.playToTheEnd(i);
+        }
+        uint256[4] memory seen;
+        RoundView[] memory list = handler.rounds();
+        for (uint64 round = 1; round <= list.length; ++round) {
+            for (uint256 kind = 0; kind < 4; ++kind) {
+                seen[kind] += handler.counts(round, kind);
+            }
+            stages += list[round - 1].stage;
+        }
+        require(seen[0] > 2 && seen[1] > 2 && seen[2] > 2 && seen[3] > 1 && stages > 1, "something is missing");
     }
 }

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {ClientState, COMMITTED, MADE_MODEL, RELEASED, SHARED} from "../../contracts/ledger/ClientState.sol";
+import {
+    AFFIRMED,
+    ClientState,
+    COMMITTED,
+    MADE_MODEL,
+    MOST_STAGES,
+    RELEASED,
+    SHARED,
+    stageFlag,
+    VOUCHED
+} from "../../contracts/ledger/ClientState.sol";
 import {
     COMMIT_END,
     DRAW_END,
@@ -12,6 +22,7 @@ import {
     SHARE_END,
     Status
 } from "../../contracts/ledger/RoundState.sol";
+import {AFFIRM_END, VOUCH_END, VouchState} from "../../contracts/ledger/VouchState.sol";
 
 /// @notice The words of rounds and clients: no field runs into another, whatever their values.
 contract PackedStatesTest {
@@ -118,7 +129,56 @@ contract PackedStatesTest {
         require(!state.isWithin(Status.Sealed, opens, ends, first + 1), "another status");
     }
 
+    // --- bounds ---
+
+    /// @dev One more of each while all else is as large as it can be; the ends with the longest windows.
+    function testFuzz_WhatBoundsAdd_HasRoomForAll(uint16 vouchers, uint16 affirmations, uint64 block_) public pure {
+        vouchers %= MOST;
+        affirmations %= MOST;
+        block_ &= uint64(LAST_BLOCK);
+        uint256 end = LONGEST_DRAW + 7 * uint256(MOST);
+        require(end < 1 << 20, "the ends have 20 bits");
+        uint256 ends = (end << VOUCH_END) | ((end - 1) << AFFIRM_END);
+        uint256 counts = uint256(vouchers) | (uint256(affirmations) << 16);
+        VouchState state = VouchState.wrap(counts | (uint256(MOST - 1) << 72) | ends | (uint256(MOST_STAGES - 1) << 88));
+        state = state.withVouch().withAffirm().withStageRelease();
+        require(state.vouched() == uint256(vouchers) + 1 && state.affirmed() == uint256(affirmations) + 1, "counts");
+        require(state.releasedInStage() == MOST && state.stage() == MOST_STAGES - 1 && state.stageAt() == 0, "stage");
+        state = state.withStage(block_);
+        require(state.releasedInStage() == 0 && state.stage() == MOST_STAGES && state.stageAt() == block_, "stage");
+        require(state.vouched() == uint256(vouchers) + 1 && state.affirmed() == uint256(affirmations) + 1, "counts");
+        require(state.recordedEnd(VOUCH_END) == end && state.recordedEnd(AFFIRM_END) == end - 1, "ends");
+    }
+
+    function testFuzz_AnEnd_LeavesTheOtherAlone(uint32 vouch, uint32 affirm) public pure {
+        (vouch, affirm) = (vouch % (1 << 20), affirm % (1 << 20));
+        VouchState state = VouchState.wrap(0).withVouch().withEnd(VOUCH_END, vouch).withAffirm();
+        require(state.recordedEnd(AFFIRM_END) == 0, "no end");
+        state = state.withEnd(AFFIRM_END, affirm);
+        require(state.recordedEnd(VOUCH_END) == vouch && state.recordedEnd(AFFIRM_END) == affirm, "ends");
+        require(state.vouched() == 1 && state.affirmed() == 1 && state.stage() == 0, "the rest");
+    }
+
     // --- clients ---
+
+    function testFuzz_RevealsAndStages_AreOfTheRound(uint40 round, uint40 idle, uint128 ticket, uint8 stage) public pure {
+        stage = 1 + stage % uint8(MOST_STAGES);
+        ClientState state = ClientState.wrap(0).withIdle(idle).withDraw(round, ticket, false);
+        for (uint256 k = 0; k < 15; ++k) {
+            require(state.reveals() == k, "reveals");
+            state = state.withReveal();
+        }
+        for (uint256 k = 1; k <= MOST_STAGES; ++k) {
+            if (k != stage) state = state.withFlag(stageFlag(k));
+        }
+        require(!state.has(stageFlag(stage)), "another stage");
+        state = state.withFlag(stageFlag(stage)).withFlag(VOUCHED).withFlag(AFFIRMED);
+        require(state.reveals() == 15 && state.has(stageFlag(stage)) && state.has(VOUCHED | AFFIRMED), "kept");
+        require(state.idleIn() == idle && state.drawRound() == round && state.prefix() == ticket >> 32, "the rest");
+        require(state.client() == uint32(ticket) && !state.has(SHARED | COMMITTED | RELEASED | MADE_MODEL), "flags");
+        state = state.withDraw(round, ticket, false);
+        require(state.reveals() == 0 && !state.has(VOUCHED | AFFIRMED | stageFlag(stage)), "flags of before");
+    }
 
     function testFuzz_ADraw_KeepsWhenTheClientWasIdle_AndNoFlagOfBefore(
         uint40 round,

@@ -54,12 +54,12 @@ contract RecordsTest is Federation {
         _refusesRelease(round, Phase.Commit);
         vm.roll(view_.commitEnd + 1);
         vm.expectEmit(address(ledger));
-        emit ITrainingLedger.Released(round, 1, DIGEST);
+        emit ITrainingLedger.Released(round, 1, 0, DIGEST, 0);
         _as(members[0].account);
-        ledger.release(round, DIGEST);
+        ledger.release(round, 0, DIGEST, 0);
         vm.roll(view_.recoverEnd);
         _as(members[1].account);
-        ledger.release(round, DIGEST); // drawn is enough
+        ledger.release(round, 0, DIGEST, 0); // drawn is enough
         vm.roll(view_.recoverEnd + 1);
         _refusesRelease(round, Phase.Overdue);
     }
@@ -71,7 +71,7 @@ contract RecordsTest is Federation {
         vm.roll(end);
         uint256 before = vm.snapshotState();
         vm.expectEmit(address(ledger));
-        emit ITrainingLedger.Released(round, 3, keccak256(abi.encode("released", uint256(2))));
+        emit ITrainingLedger.Released(round, 3, 0, keccak256(abi.encode("released", uint256(2))), 0);
         _release(2, round);
         _equal(ledger.round(round).released, 3, "released");
         _inPhase(round, Phase.Closed);
@@ -131,10 +131,10 @@ contract RecordsTest is Federation {
         _commit(0, round);
         vm.roll(ledger.round(round).commitEnd + 1);
         _as(members[0].account);
-        ledger.release(round, DIGEST);
+        ledger.release(round, 0, DIGEST, 0);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.AlreadyReleased.selector, round, 1));
         _as(members[0].account);
-        ledger.release(round, DIGEST);
+        ledger.release(round, 0, DIGEST, 0);
     }
 
     function test_AClientThatWasNotDrawn_Cannot_ShareCommitOrRelease() public {
@@ -151,7 +151,7 @@ contract RecordsTest is Federation {
         vm.roll(ledger.round(round).commitEnd + 1);
         vm.expectRevert(refusal);
         _as(third);
-        ledger.release(round, DIGEST);
+        ledger.release(round, 0, DIGEST, 0);
     }
 
     function test_AClientThatDidNotShare_Cannot_Commit() public {
@@ -196,6 +196,6 @@ contract RecordsTest is Federation {
     function _refusesRelease(uint64 round, Phase current) private {
         vm.expectRevert(_wrongPhase(round, current, Phase.Recover));
         _as(members[2].account);
-        ledger.release(round, DIGEST);
+        ledger.release(round, 0, DIGEST, 0);
     }
 }

@@ -41,6 +41,15 @@ contract RoundsTest is Federation {
         s.recoverWindow = 0;
         _refusedSettings(s, "recoverWindow", 0);
         s = _settings();
+        s.vouchWindow = 1;
+        _refusedSettings(s, "affirmWindow", 0);
+        (s.affirmWindow, s.stages) = (1, 33);
+        _refusedSettings(s, "stages", 33);
+        (s.vouchWindow, s.stages) = (0, 0);
+        _refusedSettings(s, "affirmWindow", 1);
+        (s.affirmWindow, s.stages) = (0, 1);
+        _refusedSettings(s, "stages", 1);
+        s = _settings();
         s.quorum = 0;
         _refusedSettings(s, "quorum", 0);
         s = _settings();
@@ -122,7 +131,7 @@ contract RoundsTest is Federation {
 
     /// @dev Settings of which no two are equal.
     function test_EachSetting_IsInItsPlace() public {
-        Settings memory s = Settings(1, 2, 3, 10, 8, 9, 29, 7, 5, 3, 4, 6, 11, 12, false, 13, 14);
+        Settings memory s = Settings(1, 2, 3, 10, 8, 9, 15, 16, 29, 7, 5, 3, 17, 4, 6, 11, 12, false, 13, 14);
         _redeploy(Membership.Open, s, _termsAt(EVERYONE - 1));
         _join(7);
         uint64 round = _open();
@@ -134,7 +143,10 @@ contract RoundsTest is Federation {
         _equal(view_.sealEnd, b + 16, "sealEnd");
         _equal(view_.shareEnd, b + 24, "shareEnd");
         _equal(view_.commitEnd, b + 33, "commitEnd");
-        _equal(view_.recoverEnd, b + 62, "recoverEnd");
+        _equal(view_.sketchBlock, b + 36, "sketchBlock");
+        _equal(view_.vouchEnd, b + 51, "vouchEnd");
+        _equal(view_.affirmEnd, b + 67, "affirmEnd");
+        _equal(view_.recoverEnd, b + 96, "recoverEnd");
         _toDraw(round);
         Member memory last = members[6];
         (bytes memory message,) = _proof(last, round);
@@ -157,12 +169,19 @@ contract RoundsTest is Federation {
         for (uint256 i = 0; i < 5; ++i) {
             _commit(i, round);
         }
-        vm.roll(ledger.round(round).commitEnd + 1);
+        vm.roll(ledger.round(round).sketchBlock + 1);
+        vm.setBlockhash(ledger.round(round).sketchBlock, _sketchHashOf(round));
+        for (uint256 i = 0; i < 5; ++i) {
+            _as(members[i].account);
+            ledger.vouch(round, _sketchHashOf(round), DIGEST);
+        }
+        vm.roll(ledger.round(round).affirmEnd + 1);
         vm.expectRevert(abi.encodeWithSelector(ITrainingLedger.ReleasesMissing.selector, round, 0, 3));
         _close(COORDINATOR, round);
-        _release(0, round);
-        _release(1, round);
-        _release(2, round);
+        for (uint256 i = 0; i < 3; ++i) {
+            _as(members[i].account);
+            ledger.release(round, _sketchHashOf(round), DIGEST, 0);
+        }
         _close(COORDINATOR, round);
         for (uint256 i = 0; i < 4; ++i) {
             _equal(ledger.currentModel(), _modelOf(round), "model");

@@ -11,15 +11,16 @@ const { prove, publicKey } = require("./prover.js");
 const EVERYONE = 1_000_000;
 // Of the enums in the interfaces.
 const NAMED = 0;
-const CLOSED = 7;
+const CLOSED = 9;
 const ZERO = "0x" + "0".repeat(64);
 const NOBODY = "0x" + "0".repeat(40);
 const digest = (text) => keccak256(Buffer.from(text));
 const rpc = (method, ...params) => network.provider.request({ method, params });
 // The order comes from the RANDAO mix in a real header: forge's tests make their headers themselves.
 const SETTINGS = {
-  ...{ seedDelay: 2, drawWindow: 10, orderDelay: 2, sealWindow: 5, shareWindow: 6, commitWindow: 7, recoverWindow: 12 },
-  ...{ coordinatorGrace: 3, quorum: 2, releases: 2, judges: 2, maxClients: 100, absenceLimit: 2 },
+  ...{ seedDelay: 2, drawWindow: 10, orderDelay: 2, sealWindow: 5, shareWindow: 6, commitWindow: 7 },
+  ...{ vouchWindow: 0, affirmWindow: 0, recoverWindow: 12 },
+  ...{ coordinatorGrace: 3, quorum: 2, releases: 2, stages: 0, judges: 2, maxClients: 100, absenceLimit: 2 },
   ...{ maxSamples: 1000, randao: true, rounds: 2, repeats: 1 },
 };
 const TERMS = {
@@ -166,12 +167,12 @@ describe("A round", () => {
     }
     await mineTo(view.commitEnd);
     const closing = [1, digest("model 1"), digest("metrics")];
-    await ledger.send(accounts[0], "release", [1, digest("released")]);
+    await ledger.send(accounts[0], "release", [1, ZERO, digest("released"), 0]);
     await assert.rejects(ledger.send(coordinator, "close", closing));
-    await ledger.send(accounts[2], "release", [1, digest("released")]);
+    await ledger.send(accounts[2], "release", [1, ZERO, digest("released"), 0]);
     await ledger.send(coordinator, "close", closing);
     assert.equal(await ledger.read("currentModel", []), digest("model 1"));
-    await ledger.send(accounts[1], "release", [1, digest("released")]);
+    await ledger.send(accounts[1], "release", [1, ZERO, digest("released"), 0]);
     assert.equal((await ledger.read("round", [1])).released, 3);
   });
 

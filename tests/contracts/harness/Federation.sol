@@ -52,10 +52,13 @@ abstract contract Federation {
             sealWindow: 5,
             shareWindow: 6,
             commitWindow: 7,
+            vouchWindow: 0,
+            affirmWindow: 0,
             recoverWindow: 12,
             coordinatorGrace: 3,
             quorum: 2,
             releases: 2,
+            stages: 0,
             judges: 2,
             maxClients: 4,
             absenceLimit: 2,
@@ -291,6 +294,16 @@ abstract contract Federation {
         return keccak256(abi.encode("order block", round));
     }
 
+    /// @dev What records of a round name as its sketch; zero, as updates are not bounded.
+    function _sketchOf(uint64) internal view virtual returns (bytes32) {
+        return 0;
+    }
+
+    /// @dev The hash of the block of the sketch, where updates are bounded.
+    function _sketchHashOf(uint64 round) internal pure returns (bytes32) {
+        return keccak256(abi.encode("sketch block", round));
+    }
+
     /// @dev Where the order comes from the block's hash, as {_toSeal} sets it.
     function _orderSeed(uint64 round) internal view returns (bytes32) {
         return _orderSeedOf(round, _orderHash(round));
@@ -337,7 +350,7 @@ abstract contract Federation {
 
     function _release(uint256 i, uint64 round) internal {
         _as(members[i].account);
-        ledger.release(round, keccak256(abi.encode("released", i)));
+        ledger.release(round, _sketchOf(round), keccak256(abi.encode("released", i)), 0);
     }
 
     /// @dev A round in which as many clients as a closing needs have released shares.
@@ -369,7 +382,7 @@ abstract contract Federation {
         returns (uint256)
     {
         uint256 lot = uint256(keccak256(abi.encode(ledger.round(round).orderRoot, account))) % (longest + 1);
-        return ledger.round(round).commitEnd + grace + lot + 1;
+        return ledger.round(round).affirmEnd + grace + lot + 1;
     }
 
     /// @dev Ends a round that drew fewer clients than the quorum.

@@ -7,6 +7,8 @@ from eth_utils import keccak, to_checksum_address
 
 from fedgrove.chain.crypto import tree, vrf
 from fedgrove.chain.records import (
+    Affirmed,
+    AffirmEnded,
     Approved,
     Closed,
     CommitEnded,
@@ -23,6 +25,7 @@ from fedgrove.chain.records import (
     RegistryFounded,
     Released,
     Resumed,
+    Revealed,
     Revoked,
     RoundOpened,
     RoundRecord,
@@ -31,6 +34,8 @@ from fedgrove.chain.records import (
     Shared,
     ShareEnded,
     Skipped,
+    Vouched,
+    VouchEnded,
 )
 from fedgrove.chain.records.deployment import Deployment, LedgerSettings, Membership, Terms
 from fedgrove.node.protocol.bad_record import BadRecord, RuleBroken
@@ -51,6 +56,8 @@ WINDOWS = LedgerSettings(
     **{"recover_window": 30, "coordinator_grace": 6, "quorum": 2, "releases": 2, "judges": 2, "max_clients": 4},
     **{"absence_limit": 2, "max_samples": 100},
 )
+BOUNDS = {"vouch_window": 8, "affirm_window": 9, "stages": 2}
+"""Settings of a federation that bounds updates."""
 
 
 def secret(client: int) -> bytes:
@@ -166,12 +173,24 @@ class Story:
         place = self.at(block or self.deadlines.share_end + 1, ACCOUNTS[client])
         return Committed(place, self.current.number, client, NOTHING, NOTHING)
 
-    def released(self, client: int, block: int | None = None) -> Released:
-        place = self.at(block or self.deadlines.commit_end + 1, ACCOUNTS[client])
-        return Released(place, self.current.number, client, NOTHING, NOTHING, 0)
+    def vouched(self, client: int, block: int | None = None) -> Vouched:
+        place = self.at(block or self.deadlines.sketch_block + 1, ACCOUNTS[client])
+        return Vouched(place, self.current.number, client, block_hash(self.deadlines.sketch_block), NOTHING)
+
+    def affirmed(self, client: int, block: int | None = None) -> Affirmed:
+        place = self.at(block or self.deadlines.vouch_end + 1, ACCOUNTS[client])
+        return Affirmed(place, self.current.number, client, self.current.sketch_hash, NOTHING)
+
+    def revealed(self, client: int, block: int | None = None) -> Revealed:
+        place = self.at(block or self.deadlines.vouch_end + 1, ACCOUNTS[client])
+        return Revealed(place, self.current.number, client, self.current.sketch_hash, NOTHING)
+
+    def released(self, client: int, block: int | None = None, stage: int = 0) -> Released:
+        place = self.at(block or self.deadlines.affirm_end + 1, ACCOUNTS[client])
+        return Released(place, self.current.number, client, self.current.sketch_hash, NOTHING, stage)
 
     def closed(self, block: int | None = None, author: str = COORDINATOR, model: bytes = NEXT_MODEL) -> Closed:
-        place = self.at(block or self.deadlines.commit_end + 1, author)
+        place = self.at(block or self.deadlines.affirm_end + 1, author)
         return Closed(place, self.current.number, model, METRICS)
 
     def judged(
@@ -183,7 +202,7 @@ class Story:
         number: int | None = None,
     ) -> Judged:
         """Of the latest round unless ``number`` says another; with the metrics of a closing, none for no model."""
-        place = self.at(block or self.deadlines.commit_end + 2, ACCOUNTS[client])
+        place = self.at(block or self.deadlines.affirm_end + 2, ACCOUNTS[client])
         metrics = NOTHING if model == NOTHING else METRICS
         return Judged(place, number or self.current.number, client, asked, model, metrics)
 
@@ -240,8 +259,23 @@ class Story:
         awaited = len(self.current.shares)
         return self if self.current.commits else self._each(self.committed, clients or (1, 2), CommitEnded, awaited)
 
-    def to_released(self, *clients: int) -> "Story":
+    def to_vouched(self, *clients: int) -> "Story":
+        """Where updates are bounded, those who committed vouch, unless others are named."""
         self.to_committed()
+        bounded, commits = self.facts.settings.is_bounded, tuple(self.current.commits)
+        if not bounded or self.current.vouches:
+            return self
+        return self._each(self.vouched, clients or commits, VouchEnded, len(commits))
+
+    def to_affirmed(self, *clients: int) -> "Story":
+        self.to_vouched()
+        bounded, commits = self.facts.settings.is_bounded, tuple(self.current.commits)
+        if not bounded or self.current.affirmations:
+            return self
+        return self._each(self.affirmed, clients or commits, AffirmEnded, len(commits))
+
+    def to_released(self, *clients: int) -> "Story":
+        self.to_affirmed()
         return self if self.current.releases else self._each(self.released, clients or (1, 2))
 
     def to_closed(self) -> "Story":

@@ -356,10 +356,12 @@ PHASES = [
 @pytest.mark.parametrize(("stage", "record", "kind", "absent"), PHASES)
 def test_a_phase_takes_one_record_of_each_who_took_part_in_the_one_before(stage, record, kind, absent):
     story = stage(Story())
-    told = {Released: "the client did not draw in the round, or had released, or drew later"}
-    assert story.bad(record(story, absent)).reason == told.get(kind, "the client took no part in the previous phase")
+    absent_told = {Released: "the client did not draw in the round, or drew later"}
+    assert story.bad(record(story, absent)).reason == absent_told.get(
+        kind, "the client took no part in the previous phase"
+    )
     story.add(record(story, 1))
-    assert story.bad(record(story, 1)).reason == told.get(kind, "recorded twice")
+    assert story.bad(record(story, 1)).reason == {Released: "the client had released"}.get(kind, "recorded twice")
     assert story.bad(record(story, 2)) is None
 
 
