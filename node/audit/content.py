@@ -237,7 +237,7 @@ class ContentRules:
         inputs = self._inputs_of(record.round)
         position, what = inputs.current.order.index(record.client), f"{record.FIELD}.content"
         is_voucher = isinstance(record, Vouched)
-        most = inputs.bounded.voucher_bytes(position) if is_voucher else inputs.bounded.most_testimony_bytes(position)
+        most = inputs.bounded.voucher_bytes(position) if is_voucher else inputs.bounded.most_deposition_bytes(position)
         data = self.findings.absorbed(record.digest, most, what, record.round, record.client)
         if data is not None and is_voucher and len(data) != most:
             self.findings.remark(what, f"{len(data)} bytes instead of {most}", record.round, record.client)

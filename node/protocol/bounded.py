@@ -19,11 +19,11 @@ from fedgrove.common.errors import InvalidContent
 from fedgrove.ipfs.store import Malformed, TooLarge
 from fedgrove.node.masking.aggregate import left_over
 from fedgrove.node.masking.bounds.affirmation import Vote, Votes, encode_vote, votes_on
+from fedgrove.node.masking.bounds.deposition import Deposition, contradicted, depose, most_deposition_bytes
 from fedgrove.node.masking.bounds.edges import sketched_masks
 from fedgrove.node.masking.bounds.equation import OuterMasks, equation_holds, worn
 from fedgrove.node.masking.bounds.expulsion import after_expulsion, disproven
 from fedgrove.node.masking.bounds.sketch import Sketch, norm_limit, sketch_seed
-from fedgrove.node.masking.bounds.testimony import Testimony, contradicted, most_testimony_bytes, testify
 from fedgrove.node.masking.bounds.verdict import Listed, Verdict, judge
 from fedgrove.node.masking.bounds.vouching import Bounds, Setting, Voucher, valid_vouchers, vouch, voucher_bytes
 from fedgrove.node.masking.keys import RoundSecrets, pair_mask_key, self_mask_key
@@ -81,7 +81,7 @@ class Known:
     sums : dict of bytes to Misstated or None
         What is wrong with the sum by a recovery record, by the digest of the record and of the sketch.
     blobs : dict of bytes to bytes
-        Vouchers and testimonies by digest.
+        Vouchers and depositions by digest.
     """
 
     settings: dict[bytes, Setting] = field(default_factory=dict)
@@ -160,9 +160,9 @@ class BoundedRound:
         """How long a member's voucher is."""
         return voucher_bytes(self.setting, position)
 
-    def most_testimony_bytes(self, position: int) -> int:
-        """How long a member's testimony is at most."""
-        return most_testimony_bytes(self.setting, position)
+    def most_deposition_bytes(self, position: int) -> int:
+        """How long a member's deposition is at most."""
+        return most_deposition_bytes(self.setting, position)
 
     def unpublished(self, position: int) -> tuple[int, ...]:
         """Positions whose update a member cannot have, of those that vouched and that it is a witness of.
@@ -173,11 +173,11 @@ class BoundedRound:
         return self._lacking(owner for owner in self.vouched if position in graph.witnesses(owner))
 
     def unseen(self) -> tuple[int, ...]:
-        """Positions whose voucher or testimony cannot be had, ascending; raises Unreachable."""
-        listed = {*self.vouched} - self._vouchers.keys() | self._first_testimonies.keys() - self._testimonies.keys()
+        """Positions whose voucher or deposition cannot be had, ascending; raises Unreachable."""
+        listed = {*self.vouched} - self._vouchers.keys() | self._first_depositions.keys() - self._depositions.keys()
         return tuple(sorted(listed))
 
-    def testimony(self, position: int, secrets: RoundSecrets, missing: Collection[int]) -> bytes | None:
+    def deposition(self, position: int, secrets: RoundSecrets, missing: Collection[int]) -> bytes | None:
         """What a member has to say of partners that contradict it, and of updates that it misses; None for nothing.
 
         Raises Unreachable.
@@ -185,7 +185,7 @@ class BoundedRound:
         valid = self._valid(self._vouchers)
         if position not in valid:
             valid = {}
-        found = testify(self.setting, position, secrets, valid, missing, os.urandom)
+        found = depose(self.setting, position, secrets, valid, missing, os.urandom)
         return found.to_bytes(self.setting) if found is not None else None
 
     def is_settled(self, position: int) -> bool:
@@ -198,13 +198,13 @@ class BoundedRound:
         if any(position not in graph.witnesses(owner) for owner in alone):
             return False
         disputed = contradicted(self.setting, self._valid(self._vouchers))
-        return all({*edge} & self._first_testimonies.keys() for edge in disputed)
+        return all({*edge} & self._first_depositions.keys() for edge in disputed)
 
     def vote(self, position: int) -> bytes:
         """A member's word on those whose shares it holds, 32 bytes; raises Unreachable."""
         graph, unseen = self.inputs.graph, self.unseen()
         held = [owner for owner in votes_on(graph, position) if owner in self.vouched and owner not in unseen]
-        objected = {owner for each in self._read_testimonies() for owner in each.missing}
+        objected = {owner for each in self._read_depositions() for owner in each.missing}
         looked = [owner for owner in held if owner in objected or position in graph.witnesses(owner)]
         gone = self._lacking(looked)
         return encode_vote(graph, position, [owner for owner in held if owner not in gone])
@@ -222,18 +222,18 @@ class BoundedRound:
         votes = Votes(self.inputs.graph, cast)
         records = self._by_position(current.vouches)
         vouchers = {at: Listed(_place(each), self._vouchers.get(at)) for at, each in records.items()}
-        first = self._first_testimonies
-        testimonies = {at: Listed(_place(each), self._testimonies.get(at)) for at, each in first.items()}
+        first = self._first_depositions
+        depositions = {at: Listed(_place(each), self._depositions.get(at)) for at, each in first.items()}
         counted = [(records[at].digest, voucher_bytes(self.setting, at), vouchers, at) for at in votes.present(records)]
         counted += [
-            (first[at].digest, self.most_testimony_bytes(at), testimonies, at)
-            for at, each in testimonies.items()
+            (first[at].digest, self.most_deposition_bytes(at), depositions, at)
+            for at, each in depositions.items()
             if votes.has(at, each.listed_at)
         ]
         for digest, size, found, at in counted:
             if found[at].data is None:
                 found[at] = replace(found[at], data=self._fetch_again(digest, size))
-        return judge(self.setting, vouchers, testimonies, votes)
+        return judge(self.setting, vouchers, depositions, votes)
 
     @property
     def survivors(self) -> tuple[int, ...]:
@@ -344,24 +344,24 @@ class BoundedRound:
         return self._fetched(self._by_position(self.inputs.current.vouches), sizes)
 
     @property
-    def _testimonies(self) -> dict[int, bytes]:
-        """The first testimonies by position, likewise."""
-        sizes = {position: self.most_testimony_bytes(position) for position in self._first_testimonies}
-        return self._fetched(self._first_testimonies, sizes)
+    def _depositions(self) -> dict[int, bytes]:
+        """The first depositions by position, likewise."""
+        sizes = {position: self.most_deposition_bytes(position) for position in self._first_depositions}
+        return self._fetched(self._first_depositions, sizes)
 
     @cached_property
-    def _first_testimonies(self) -> dict[int, Revealed]:
+    def _first_depositions(self) -> dict[int, Revealed]:
         """What each position revealed first, before the verdict."""
         current = self.inputs.current
         last = current.deadlines(self.inputs.config.ledger).affirm_end
         early = {client: each[0] for client, each in current.reveals.items() if each[0].at.block <= last}
         return self._by_position(early)
 
-    def _read_testimonies(self) -> list[Testimony]:
-        found: list[Testimony] = []
-        for position, data in self._testimonies.items():
+    def _read_depositions(self) -> list[Deposition]:
+        found: list[Deposition] = []
+        for position, data in self._depositions.items():
             with suppress(InvalidContent):  # it says nothing
-                found.append(Testimony.parse(data, self.setting, position))
+                found.append(Deposition.parse(data, self.setting, position))
         return found
 
     def _by_position(self, records: Mapping[int, _Record]) -> dict[int, _Record]:

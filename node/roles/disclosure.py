@@ -116,14 +116,14 @@ class Disclosure:
         self._bind(current, "order", _order_digest(current))
         self._bind(current, "sketch", block_hash.hex())
 
-    def testimony(self, current: RoundRecords, client: int, missing: Collection[int]) -> bytes | None:
+    def deposition(self, current: RoundRecords, client: int, missing: Collection[int]) -> bytes | None:
         """What it says of partners that contradict it, and of updates that it misses; None for nothing. One a round."""
-        blob = self._kept(current.number, "testimony")
+        blob = self._kept(current.number, "deposition")
         if blob is None:
             bounded, position = self.inputs(current).bounded, current.order.index(client)
-            blob = bounded.testimony(position, self.secrets(current.number), missing)
+            blob = bounded.deposition(position, self.secrets(current.number), missing)
             if blob is not None:
-                self._keep(current.number, "testimony", blob)
+                self._keep(current.number, "deposition", blob)
         return blob
 
     def listed_release(self, current: RoundRecords, client: int, stage: int = 0) -> bytes | None:

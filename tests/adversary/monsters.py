@@ -1,5 +1,6 @@
 """What colluders put under their masks, and what they say about it."""
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -8,23 +9,8 @@ import numpy as np
 from fedgrove.common.errors import Refused
 from fedgrove.node.masking.bounds.sketch import Sketch
 from fedgrove.node.masking.bounds.vouching import Voucher
-from tests.adversary.bounded_rounds import (
-    BITS,
-    METRIC,
-    METRICS,
-    NORM,
-    SELF,
-    UPLOAD,
-    WIDTH,
-    WORDS,
-    WRAP,
-    Game,
-    Lies,
-    Played,
-    cheat,
-    forged,
-    read,
-)
+from tests.adversary.bounded_rounds import SELF, UPLOAD, WRAP, Lies, Played, cheat, forged, read
+from tests.node.masking.bounds.games import BITS, METRIC, METRICS, NORM, WIDTH, WORDS, Game
 
 # --- vectors: int64 of shape (d + μ,), added to an innocent update ------------------------------------------------
 
@@ -195,7 +181,7 @@ def _chain(length: int, at: Callable[[Game], str | int]) -> Plan:
 
     def plan(game: Game) -> Played:
         lies, gang = Lies(game), game.colluders[:length]
-        for giver, taker in zip(gang, gang[1:], strict=False):
+        for giver, taker in itertools.pairwise(gang):
             lies.hand_on(giver, taker)
         lies.fill(gang[-1], at(game))
         return Played(lies.vouchers(), set(gang))
@@ -298,20 +284,20 @@ def copied_commitment(game: Game) -> Played:
     """The commitment to another's sketch, with a proof of one's own."""
     theirs = survivor(game)
     stolen = Voucher.parse(game.vouched(theirs), game.setting, theirs).bounded
-    return _with_forgery(game, game.innocent[game.colluders[0]], bounded=stolen)
+    return with_forgery(game, game.innocent[game.colluders[0]], bounded=stolen)
 
 
 def too_long(game: Game) -> Played:
     """Claims what it sent, and proves that it is short."""
-    return _with_forgery(game, game.clear[game.colluders[0]])
+    return with_forgery(game, game.clear[game.colluders[0]])
 
 
 def fractions(game: Game) -> Played:
     """Claims an innocent sketch; the carries that make up for it are no integers."""
-    return _with_forgery(game, game.innocent[game.colluders[0]])
+    return with_forgery(game, game.innocent[game.colluders[0]])
 
 
-def _with_forgery(game: Game, claimed: np.ndarray, **options) -> Played:
+def with_forgery(game: Game, claimed: np.ndarray, **options) -> Played:
     """True words, and a proof by somebody who does not care that it is wrong."""
     a, *others = game.colluders
     listed, masks = game.sketched(a)

@@ -68,7 +68,7 @@ class Affirm(ClientUnit):
     """
 
     def act(self, turn: ClientTurn) -> Step | None:
-        """Wait for vouchers, testify, vote; None where the time for that is over."""
+        """Wait for vouchers, depose, vote; None where the time for that is over."""
         current, deadlines = turn.current, turn.deadlines
         if turn.phase is Phase.VOUCH:
             return Step.wait("vouch", missing(current.commits, current.vouches, "vouch"), deadlines.vouch_end)
@@ -88,9 +88,9 @@ class Affirm(ClientUnit):
             gone = bounded.unpublished(position)
             if (lacking := {*unseen, *gone}) and turn.block < early:
                 return self._fetches(current, lacking, early)
-            testified = self._testify(turn, gone)
-            if testified is not None:
-                return testified
+            deposed = self._depose(turn, gone)
+            if deposed is not None:
+                return deposed
         # (3) vote when others had the time to object
         if not bounded.is_settled(position) and turn.block < deadlines.vouch_end + 2 * quarter:
             reason = "members that miss an update, or are contradicted, to say so"
@@ -104,16 +104,16 @@ class Affirm(ClientUnit):
         clients = name_clients(sorted(current.order[position] for position in lacking))
         return Step.wait("affirm", f"{clients} to publish what they listed", until, Kind.FETCHES)
 
-    def _testify(self, turn: ClientTurn, gone: Collection[int]) -> Step | None:
+    def _depose(self, turn: ClientTurn, gone: Collection[int]) -> Step | None:
         """Say who contradicts this client, and whose update it misses; None where there is nothing to say."""
         current = turn.current
-        blob = self.context.disclosure.testimony(current, turn.client, gone)
+        blob = self.context.disclosure.deposition(current, turn.client, gone)
         if blob is None:
             return None
         digest = self.context.store.put(blob).digest  # before it is listed, so that all who vote can have it
         send = partial(self.context.ledger.reveal, current.number, current.sketch_hash, digest)
         acted = "objected to what others published, or showed what contradicts them"
-        return self.context.outbox.send(current, "testify", acted, send)
+        return self.context.outbox.send(current, "depose", acted, send)
 
 
 class Expel(ClientUnit):
