@@ -1,13 +1,14 @@
 """Rounds whose updates have bounds, on an embedded chain with real roles."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 from fedgrove.chain.face.networks import embedded
-from fedgrove.chain.records import Affirmed, Closed, Failed, Vouched
+from fedgrove.chain.records import Affirmed, Closed, Failed, Phase, Vouched
 from fedgrove.chain.records.deployment import LedgerSettings
 from fedgrove.node.learning.settings import TrainingSettings
 from fedgrove.node.masking.bounds import vouching
@@ -20,12 +21,16 @@ from fedgrove.node.methods.terms import method_of
 from fedgrove.node.protocol.aggregation import recovery
 from fedgrove.node.protocol.bounds_settings import BoundsSettings
 from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.opened import Opened
 from fedgrove.node.protocol.round_inputs import RoundInputs
-from fedgrove.node.protocol.rounds import Rounds
+from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.terms import MaskingSettings
 from fedgrove.node.roles.client import Client
-from fedgrove.node.roles.client.contributing import Commit
+from fedgrove.node.roles.client.concluding import ReleaseShares
+from fedgrove.node.roles.client.contributing import Commit, Publish
+from fedgrove.node.roles.client.proving import Affirm, Vouch
 from fedgrove.node.roles.client.role import Duty
+from fedgrove.node.roles.disclosure import OrderAbandoned
 from tests.node.federation import Federation, with_phase
 
 MEMBERS = 6
@@ -208,3 +213,159 @@ def test_who_lied_about_a_mask_is_expelled_and_named_in_the_same_round(liar, net
     verdict = federation.audit()
     assert verdict.verdict == "verified", verdict
     assert {remark.client for remark in verdict.remarks} == {LIAR}, verdict
+
+
+# --- away, and back again --------------------------------------------------------------------------------------------
+
+
+class HiddenUpdate(Publish):
+    """Lists an update that nobody can have."""
+
+    def act(self, turn):
+        return None
+
+
+class HiddenVoucher(Vouch):
+    """Lists a voucher that nobody can have."""
+
+    def _publish(self, turn):
+        return None
+
+
+class NoVoucher(Vouch):
+    """Is away while members vouch."""
+
+    def act(self, turn):
+        return None
+
+
+class NoVote(Affirm):
+    """Is away while members affirm."""
+
+    def act(self, turn):
+        return None if turn.phase is Phase.RECOVER else turn.sit_out("it is away")
+
+
+class NoRelease(ReleaseShares):
+    """Is away while members release shares."""
+
+    def act(self, turn):
+        return turn.sit_out("it is away")
+
+
+AWAY = {
+    Duty.PUBLISH: (HiddenUpdate, False),
+    Duty.VOUCH: (NoVoucher, False),
+    Duty.AFFIRM: (NoVote, True),
+    Duty.RELEASE: (NoRelease, True),
+}
+
+
+@pytest.mark.parametrize("duty", AWAY, ids=lambda duty: duty.value)
+def test_who_is_away_costs_the_others_nothing(duty, network, tmp_path):
+    unit, stays = AWAY[duty]
+    assert_closes_without(with_phase(Client, duty, unit), network, tmp_path, stays)
+
+
+def test_a_voucher_that_nobody_can_have_counts_for_nothing(network, tmp_path):
+    assert_closes_without(with_phase(Client, Duty.VOUCH, HiddenVoucher), network, tmp_path, stays=False)
+
+
+def assert_closes_without(kind, network, directory, stays: bool) -> None:
+    federation = played(network, directory, kind)
+    assert not federation.of(Failed) and len(federation.of(Closed)) == 1, federation.log
+    record, inputs = summed(federation)
+    clients = {inputs.graph.client(position) for position in record.self_seeds}
+    assert clients == set(range(1, MEMBERS + 1)) - (set() if stays else {LIAR})
+    assert federation.audit().verdict == "verified", federation.audit()
+
+
+def test_every_step_survives_a_restart(network, tmp_path):
+    federation = founded(network, tmp_path, clients=5)
+    for _ in range(1000):
+        if not federation.turn(federation.coordinator(), federation.clients()):
+            break
+    assert len(federation.of(Closed)) == 1 and not federation.of(Failed), federation.log
+    assert federation.audit().verdict == "verified"
+
+
+def test_a_stage_survives_a_restart(network, tmp_path):
+    federation = founded(network, tmp_path, clients=5)
+    for _ in range(1000):
+        clients = {**federation.clients(), LIAR: federation.client(LIAR, Mask)}
+        if not federation.turn(federation.coordinator(), clients):
+            break
+    record, _ = summed(federation)
+    assert len(record.expelled) == 1
+    assert federation.audit().verdict == "verified"
+
+
+# --- another branch of the chain -------------------------------------------------------------------------------------
+
+
+def upto(federation, said: str) -> tuple[dict[int, Client], RoundRecords]:
+    """The clients when client 1 has done something, and the round."""
+    coordinator, clients = federation.coordinator(), federation.clients()
+    while not any(said in each for each in federation.said("client 1")):
+        assert federation.turn(coordinator, clients), federation.log
+    clients[1].view.refresh()
+    return clients, clients[1].view.rounds.last
+
+
+@pytest.fixture
+def releasing(network, tmp_path):
+    """A client that released shares, and its round."""
+    clients, current = upto(founded(network, tmp_path), "released shares")
+    return clients[2].context.disclosure, current
+
+
+def test_nothing_is_released_under_another_sketch(releasing):
+    disclosure, current = releasing
+    disclosure.bind_sketch(current, current.sketch_hash)
+    moved = {client: replace(each, block_hash=b"\1" * 32) for client, each in current.vouches.items()}
+    other = replace(current, by_member={**current.by_member, Vouched: moved})
+    with pytest.raises(OrderAbandoned):
+        disclosure.released(other, 2, [])
+
+
+def test_nothing_is_released_for_another_verdict(releasing):
+    disclosure, current = releasing
+    disclosure.released(current, 2, [])
+    fewer = {client: each for client, each in current.affirmations.items() if client < 3}
+    other = replace(current, by_member={**current.by_member, Affirmed: fewer})
+    with pytest.raises(OrderAbandoned):
+        disclosure.released(other, 2, [])
+
+
+def test_one_voucher_a_round(network, tmp_path):
+    clients, current = upto(founded(network, tmp_path), "affirmed")
+    disclosure = clients[2].context.disclosure
+    voucher = disclosure.voucher(current, 2, current.sketch_hash)
+    assert disclosure.voucher(current, 2, current.sketch_hash) == voucher
+    with pytest.raises(OrderAbandoned):
+        disclosure.voucher(current, 2, b"\1" * 32)
+
+
+# --- a second sum of one model ---------------------------------------------------------------------------------------
+
+
+def opened(clients, named=(), number=1, model="00" * 32, further=0) -> Opened:
+    return Opened(model, number, tuple(clients), tuple(named), further)
+
+
+def test_a_second_sum_of_a_model_is_of_the_same_members():
+    first = opened((1, 2, 3, 4), named=(4,))
+    assert not opened((1, 2, 3, 4), number=2).fault(first, most=0)
+    assert not opened((1, 2, 3), number=2).fault(first, most=0)
+    assert "clients [3]" in opened((1, 2, 4), number=2).fault(first, most=0)
+    assert "clients [5]" in opened((1, 2, 3, 4, 5), number=2).fault(first, most=0)
+    assert not opened((1, 2), number=2, model="11" * 32).fault(first, most=0)
+
+
+def test_further_sums_are_counted_for_life():
+    first, second = opened((1, 2, 3)), opened((1, 2), number=2)
+    assert not second.fault(first, most=1)
+    assert second.after(first).further == 1
+    assert opened((1,), number=3).fault(second.after(first), most=1)
+    other = opened((1, 2, 3), number=3, model="11" * 32).after(second.after(first))
+    assert other.further == 1
