@@ -128,13 +128,16 @@ class Expel(ClientUnit):
         for stage in own[1:]:
             if (step := self._publish(turn, stage)) is not None:
                 return step
-        due = self._due(current, own[-1])
-        if due is None or turn.block < due:
-            return Step.wait("close", "the coordinator: it closes the round", due or turn.deadlines.recover_end)
+        due, late = self._due(current, own[-1]), turn.deadlines.recover_end + self.context.view.settings.recover_window
+        due = late if due is None else due
+        if turn.block < due:
+            return Step.wait("close", "the coordinator: it closes the round", due)
         inputs = self.context.inputs(current)
         stage = latest_stage(inputs, partial(self.context.method.codec.outcome, inputs))
-        if stage is None or stage.number in own:
+        if stage is None:
             return None
+        if stage.number in own:
+            return self._give_up(turn, late)
         blob = self.context.disclosure.released_in(current, turn.client, stage)
         send = partial(
             self.context.ledger.release, current.number, cid_of(blob).digest, current.sketch_hash, stage.number
@@ -146,6 +149,18 @@ class Expel(ClientUnit):
         if turn.client in current.releases_in(stage.number):
             self._publish(turn, stage.number)
         return step
+
+    def _give_up(self, turn: ClientTurn, late: int) -> Step | None:
+        """Say that nothing can be summed, when the shares that are missing have been waited for; None before that."""
+        current = turn.current
+        if turn.block < late:
+            awaited = missing(current.releases, current.releases_in(current.stage), "release shares")
+            return Step.wait("expel", awaited, late)
+        if turn.client not in current.commits or turn.client in current.judgements(Phase.RECOVER):
+            return None
+        send = partial(self.context.ledger.judge, current.number, Phase.RECOVER, bytes(32), bytes(32))
+        acted = "judged that nothing may be summed: too few shares were released, or too many members lied"
+        return self.context.outbox.send(current, "judge", acted, send)
 
     def _due(self, current: RoundRecords, last: int) -> int | None:
         """The block from which on a client looks at the sum itself, given the last stage in which it released.
