@@ -164,13 +164,15 @@ class BoundedRound:
         """How long a member's deposition is at most."""
         return most_deposition_bytes(self.setting, position)
 
-    def unpublished(self, position: int) -> tuple[int, ...]:
+    def unpublished(self, position: int, lot: int) -> tuple[int, ...]:
         """Positions whose update a member cannot have, of those that vouched and that it is a witness of.
 
-        Raises Unreachable.
+        Of one other, by a ``lot`` that nobody else knows: all witnesses of somebody may collude. Raises Unreachable.
         """
         graph = self.inputs.graph
-        return self._lacking(owner for owner in self.vouched if position in graph.witnesses(owner))
+        own = [owner for owner in self.vouched if position in graph.witnesses(owner)]
+        others = [owner for owner in self.vouched if owner != position and owner not in own]
+        return self._lacking([*own, others[lot % len(others)]] if others else own)
 
     def unseen(self) -> tuple[int, ...]:
         """Positions whose voucher or deposition cannot be had, ascending; raises Unreachable."""

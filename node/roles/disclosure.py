@@ -116,6 +116,10 @@ class Disclosure:
         self._bind(current, "order", _order_digest(current))
         self._bind(current, "sketch", block_hash.hex())
 
+    def lot(self, number: int) -> int:
+        """A number that nobody else knows, the same in the whole round."""
+        return int.from_bytes(sha256(b"fedgrove lot 1" + self.secrets(number).seal_secret).digest())
+
     def deposition(self, current: RoundRecords, client: int, missing: Collection[int]) -> bytes | None:
         """What it says of partners that contradict it, and of updates that it misses; None for nothing. One a round."""
         blob = self._kept(current.number, "deposition")

@@ -85,7 +85,7 @@ class Affirm(ClientUnit):
         early, late = deadlines.vouch_end + quarter, deadlines.vouch_end + 3 * quarter
         unseen = bounded.unseen()
         if turn.client not in current.reveals:
-            gone = bounded.unpublished(position)
+            gone = bounded.unpublished(position, self.context.disclosure.lot(current.number))
             if (lacking := {*unseen, *gone}) and turn.block < early:
                 return self._fetches(current, lacking, early)
             deposed = self._depose(turn, gone)
