@@ -12,13 +12,15 @@ from fedgrove.chain.records import (
     Record,
     Released,
     Replaced,
+    Revealed,
     RoundOpened,
     Shared,
     Voided,
+    Vouched,
 )
 from fedgrove.common.errors import InvalidContent, InvalidInput
 from fedgrove.ipfs.store import ContentReader, Malformed, NotFound, StoreError, TooLarge, Unreachable
-from fedgrove.node.audit.findings import Findings, name_lacking, name_left_out, name_liars
+from fedgrove.node.audit.findings import Findings, name_lacking, name_left_out, name_liars, name_misstating
 from fedgrove.node.audit.verdict import CannotTell, Predecessor
 from fedgrove.node.masking.aggregate import InvalidUpdate
 from fedgrove.node.masking.graph import MaskGraph
@@ -105,7 +107,8 @@ class ContentRules:
         self.findings.remarks.append(failure.record)
 
     def _check(self, record: Record) -> None:
-        if isinstance(record, Shared | Committed | Released) and self._groundless(record.round):
+        of_members = isinstance(record, Shared | Committed | Vouched | Revealed | Released)
+        if of_members and self._groundless(record.round):
             return
         match record:
             case RoundOpened():
@@ -114,6 +117,8 @@ class ContentRules:
                 self._shares(record)
             case Committed():
                 self._update(record)
+            case Vouched() | Revealed():
+                self._proof(record)
             case Released():
                 self._release(record)
             case Closed():
@@ -209,8 +214,10 @@ class ContentRules:
         try:
             size = sum(map(len, self.store.stream(record.digest, expected)))
         except NotFound:
-            # Where groups are summed apart, who is in no sum can spoil nothing: the closing needs all the others.
-            if record.round in self.closed and self._inputs().graph.is_whole:
+            # Where groups are summed apart, or updates have bounds, who is in no sum can spoil nothing: the closing
+            # needs all the others.
+            inputs = self._inputs()
+            if record.round in self.closed and inputs.graph.is_whole and inputs.bounds is None:
                 raise bad("commit.content", "it is not in the store", record.round, record.client) from None
             self.findings.remark("commit.content", "the update was never published", record.round, record.client)
             return
@@ -225,6 +232,16 @@ class ContentRules:
         if size != expected:
             self.findings.remark("commit.content", f"{size} bytes instead of {expected}", record.round, record.client)
 
+    def _proof(self, record: Vouched | Revealed) -> None:
+        """What a member proves may be missing or wrong: then it is not summed, or what it says does not count."""
+        inputs = self._inputs_of(record.round)
+        position, what = inputs.current.order.index(record.client), f"{record.FIELD}.content"
+        is_voucher = isinstance(record, Vouched)
+        most = inputs.bounded.voucher_bytes(position) if is_voucher else inputs.bounded.most_deposition_bytes(position)
+        data = self.findings.absorbed(record.digest, most, what, record.round, record.client)
+        if data is not None and is_voucher and len(data) != most:
+            self.findings.remark(what, f"{len(data)} bytes instead of {most}", record.round, record.client)
+
     def _release(self, record: Released) -> None:
         inputs = self._inputs_of(record.round)
         current, graph = inputs.current, inputs.graph
@@ -233,9 +250,11 @@ class ContentRules:
         data = self.findings.absorbed(record.digest, most, "release.content", record.round, record.client)
         if data is None:
             return
-        shared, committed = current.positions(current.shares), current.positions(current.commits)
+        survivors = self._survivors(inputs)
+        if survivors is None or record.stage:
+            return  # whom a later stage expels follows from what is opened; its closing is checked
         try:
-            parse_release(data, graph, holder, shared, committed)
+            parse_release(data, graph, holder, inputs.sharers, survivors)
         except InvalidContent as fault:
             self.findings.remark("release.content", str(fault), record.round, record.client)
 
@@ -284,10 +303,11 @@ class ContentRules:
         number, digest = inputs.current.number, bytes.fromhex(stated.recovery)
         data = self.findings.fetch(digest, most_record_bytes(inputs.graph), "recovery.content", number)
         try:
-            record = recovery(inputs, data)
+            record = self.findings.get(lambda: recovery(inputs, data), "voucher.content", number)
         except InvalidContent as fault:
             raise bad("recovery.content", str(fault), number) from None
         name_liars(inputs, self.findings)
+        name_misstating(inputs, record, self.findings)
         for group in record.left_out:
             name_left_out(inputs, group, self.findings)
         return record
@@ -301,12 +321,27 @@ class ContentRules:
 
     def _refused(self) -> bool:
         """Whether the lists of the round being checked forbid a sum."""
-        current, graph = self._sealed()
+        inputs = self._inputs()
+        survivors = self._survivors(inputs)
+        if survivors is None:
+            return True
         try:
-            needed_secrets(graph, current.positions(current.shares), current.positions(current.commits))
+            needed_secrets(inputs.graph, inputs.sharers, survivors)
         except MaskingRefused:
             return True
         return False
+
+    def _survivors(self, inputs: RoundInputs) -> tuple[int, ...] | None:
+        """Positions of those who may be summed; None where nobody can tell, as something of the round is missing.
+
+        A round that closed with that is a bad record, one that failed is not.
+        """
+        try:
+            return inputs.survivors
+        except Unreachable as fault:
+            raise CannotTell(str(fault)) from None
+        except StoreError:
+            return None
 
     def _judged(self, record: Judged) -> None:
         """What members judge changes nothing before most say so; who judges a correct closing wrong is remarked on."""

@@ -82,6 +82,18 @@ def name_liars(inputs: RoundInputs, findings: Findings) -> None:
         findings.remark("release.content", "a share in it does not match its owner's commitment", number, client)
 
 
+def name_misstating(inputs: RoundInputs, record: RecoveryRecord, findings: Findings) -> None:
+    """Name those who lied about the update that they vouched for, where updates have bounds."""
+    if inputs.bounds is None:
+        return
+    number, verdict = inputs.current.number, inputs.bounded.verdict_words()
+    for position, said in verdict.items():
+        findings.remark("voucher.content", said, number, inputs.graph.client(position))
+    for position in record.expelled:
+        said = "its opened keys disprove its voucher, so its update is not in the sum"
+        findings.remark("voucher.content", said, number, inputs.graph.client(position))
+
+
 def name_lacking(inputs: RoundInputs, findings: Findings) -> None:
     """Name the clients to blame for a round that failed, if its shares say who."""
     number = inputs.current.number

@@ -4,6 +4,9 @@ Record: magic (4) ‖ transcript (32) ‖ numbers of the groups that are left ou
 survivor (32 each) ‖ e of each dropout whose masks dangle (32 each), both ascending by position. The transcript fixes
 the positions. Everybody can check every secret against the ledger.
 
+Where survivors were expelled, as their own seeds prove that they lied about what they sent, the magic is another, and
+behind it stand their positions (count 4, then 4 each) and b of each (32 each). They count as dropouts in all else.
+
 A released share counts only if it is the one that its owner committed to, so that one liar spoils one share, and who
 lied is known: a holder whose share is another, or an owner whose committed shares belong to no secret of its own.
 """
@@ -20,6 +23,7 @@ from fedgrove.node.masking.shamir import recover_secret
 from fedgrove.node.masking.survivors import Needed, needed_secrets, without_groups
 
 _MAGIC = b"FGV2"
+_EXPELLING = b"FGV3"
 _HEADER_BYTES = len(_MAGIC) + 32
 
 
@@ -55,17 +59,27 @@ class RecoveryRecord:
         e by dropout's position, ascending.
     left_out : tuple of int
         Numbers of the groups, ascending, that lack a secret or an update; where groups are summed apart.
+    expelled : mapping of int to bytes
+        b by position, ascending, of those on the list of survivors that are not summed, as they prove to have lied.
     """
 
     transcript: bytes
     self_seeds: Mapping[int, bytes] = field(repr=False)
     mask_secrets: Mapping[int, bytes] = field(repr=False)
     left_out: tuple[int, ...] = ()
+    expelled: Mapping[int, bytes] = field(default_factory=dict[int, bytes], repr=False)
+
+    def left(self, survivors: Collection[int]) -> tuple[int, ...]:
+        """Those on a list of survivors that are not expelled, ascending."""
+        return tuple(sorted(set(survivors) - self.expelled.keys()))
 
     def to_bytes(self) -> bytes:
         """The canonical blob."""
+        head = _MAGIC
+        if self.expelled:
+            head = _EXPELLING + encode_positions(tuple(self.expelled)) + b"".join(self.expelled.values())
         secrets = (*self.self_seeds.values(), *self.mask_secrets.values())
-        return _MAGIC + self.transcript + encode_positions(self.left_out) + b"".join(secrets)
+        return head + self.transcript + encode_positions(self.left_out) + b"".join(secrets)
 
     @classmethod
     def parse(
@@ -78,10 +92,13 @@ class RecoveryRecord:
     ) -> "RecoveryRecord":
         """Read a record and check every secret in it against the ledger.
 
+        Whether those that it expels lied is another question (``node.protocol.summed``).
+
         Raises InvalidContent: not of these lists, of the wrong length, or with a secret that is not the client's.
         """
+        expelled, data = _read_expelled(data, graph, survivors)
         try:
-            needed = needed_secrets(graph, sharers, survivors)
+            needed = needed_secrets(graph, sharers, set(survivors) - expelled.keys())
         except MaskingRefused as fault:
             raise InvalidContent(f"the round cannot be recovered: {fault}") from None
         if data[:_HEADER_BYTES] != _MAGIC + needed.transcript:
@@ -99,13 +116,14 @@ class RecoveryRecord:
             dict(zip(needed.seeds, secrets, strict=False)),
             dict(zip(needed.keys, secrets[len(needed.seeds) :], strict=True)),
             left_out,
+            expelled,
         )
         record.check(graph, seed_hashes)
         return record
 
     def check(self, graph: MaskGraph, seed_hashes: Mapping[int, bytes]) -> None:
         """Raise InvalidContent for the first secret that is not the one behind the ledger's hash or key."""
-        for position, seed in self.self_seeds.items():
+        for position, seed in (*self.self_seeds.items(), *self.expelled.items()):
             if not is_self_seed(seed, seed_hashes[position]):
                 client = graph.client(position)
                 raise InvalidContent(f"the self-mask seed of client {client} is not the one it committed to")
@@ -117,7 +135,19 @@ class RecoveryRecord:
 
 def most_record_bytes(graph: MaskGraph) -> int:
     """The longest recovery record of a round."""
-    return _HEADER_BYTES + 4 + 4 * len(graph.groups) + SECRET_BYTES * graph.n
+    return _HEADER_BYTES + 4 + 4 * len(graph.groups) + 4 + (4 + 2 * SECRET_BYTES) * graph.n
+
+
+def _read_expelled(data: bytes, graph: MaskGraph, survivors: Collection[int]) -> tuple[dict[int, bytes], bytes]:
+    """Whom a record expels, with their seeds, and the record as it is where nobody is."""
+    if data[: len(_EXPELLING)] != _EXPELLING:
+        return {}, data
+    positions, rest = decode_positions(data[len(_EXPELLING) :], graph.n, "the recovery record")
+    end = SECRET_BYTES * len(positions)
+    if not positions or not set(positions) <= set(survivors) or len(rest) < end:
+        raise InvalidContent("the recovery record expels nobody, or somebody who is on no list of survivors")
+    seeds = [rest[start : start + SECRET_BYTES] for start in range(0, end, SECRET_BYTES)]
+    return dict(zip(positions, seeds, strict=True)), _MAGIC + rest[end:]
 
 
 @dataclass(frozen=True)
@@ -185,6 +215,7 @@ def recover(
     releases: Mapping[int, bytes],
     shares: Mapping[int, bytes],
     left_out: Collection[int] = (),
+    expelled: Mapping[int, bytes] | None = None,
 ) -> RecoveryRecord:
     """Reconstruct every secret that the sum needs from the shares that their owners committed to.
 
@@ -196,14 +227,17 @@ def recover(
         Blobs of holders and of owners, by position; those that do not parse count as absent.
     left_out : collection of int
         Groups that are not summed.
+    expelled : mapping of int to bytes, optional
+        b of survivors that are not summed, by position; the releases are for those who are left.
 
     Raises
     ------
     TooFewShares
         A secret cannot be recovered from these releases, or the lists forbid it.
     """
+    out = dict(sorted((expelled or {}).items()))
     try:
-        whole = needed_secrets(graph, sharers, survivors)
+        whole = needed_secrets(graph, sharers, set(survivors) - out.keys())
     except MaskingRefused as fault:
         raise TooFewShares(f"nothing may be recovered: {fault}") from None
     needed = without_groups(graph, whole, left_out)
@@ -226,7 +260,7 @@ def recover(
         )
         for owner in needed.keys
     }
-    return RecoveryRecord(needed.transcript, seeds, secrets, tuple(sorted(left_out)))
+    return RecoveryRecord(needed.transcript, seeds, secrets, tuple(sorted(left_out)), out)
 
 
 def unavailable_updates(

@@ -1,5 +1,6 @@
 """No mechanism of differential privacy: what masks leave is the exact weighted mean."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -19,7 +20,10 @@ Masked = Literal["weights", "delta"]
 
 @dataclass(frozen=True)
 class WeightedMean(Mechanism):
-    """Weights or updates in fixed point, each value at most ``bound``, times the client's share of the samples."""
+    """Weights or updates in fixed point, each value at most ``bound``, times the client's share of the samples.
+
+    ``norm`` is the largest Euclidean norm of an update; one that is longer is scaled down to it.
+    """
 
     hides_divergence: ClassVar[bool] = False
     weighs_samples: ClassVar[bool] = True
@@ -27,6 +31,7 @@ class WeightedMean(Mechanism):
     layout: Layout
     bound: float
     masked: Masked = "weights"
+    norm: float = math.inf
 
     def encode(
         self, trained: np.ndarray, start: Start, weight: Weight, random: Random, rates: Rates = ()
@@ -43,15 +48,31 @@ class WeightedMean(Mechanism):
         own first model is beyond their bound it refuses, as the terms are wrong.
         """
         bare = self.change(trained, start) if self.masked == "delta" else trained
+        longer = self._longer(bare)
+        if 1 < longer < math.inf:
+            bare *= np.float32(1 / longer)
         if self._fits(bare):
             return bare
         fits = self.masked == "delta" or largest(start()) <= np.float32(self.bound)
         return kept_within(bare, self.bound) if fits else bare
 
     def cut_off(self, trained: np.ndarray, start: Start) -> int:
-        """How many values ``encode`` would cut off at the bound; an update is written over the trained ones."""
+        """How many values ``encode`` would cut off at the bound; an update is written over the trained ones.
+
+        None of one that it scales down: the norm is below the bound.
+        """
         bare = self.change(trained, start) if self.masked == "delta" else trained
-        return 0 if self._fits(bare) else values_beyond(bare, self.bound)
+        return 0 if self._fits(bare) or self._longer(bare) > 1 else values_beyond(bare, self.bound)
+
+    def shortened(self, trained: np.ndarray, start: Start) -> float:
+        """By which factor ``encode`` would scale an update down; 1 where it is short enough. It is written over."""
+        return max(1.0, self._longer(self.change(trained, start))) if self.masked == "delta" else 1.0
+
+    def _longer(self, vector: np.ndarray) -> float:
+        """How many times as long as ``norm`` a vector is; infinite or NaN where a value is not finite."""
+        if self.norm == math.inf:
+            return 0.0
+        return math.sqrt(float(np.einsum("i,i->", vector, vector, dtype=np.float64))) / self.norm
 
     def _fits(self, vector: np.ndarray) -> bool:
         """Whether all values are within the bound, which is the usual case and found in no time."""

@@ -48,15 +48,26 @@ def sealed_shares(inputs: RoundInputs, owners: Iterable[int]) -> dict[int, bytes
     return fetch_available(inputs.store, digests, {owner: shares_bytes(graph, owner) for owner in digests})
 
 
-def released_shares(inputs: RoundInputs) -> dict[int, bytes]:
-    """Releases of the holders by position, as far as they can be fetched and are not too large; raises Unreachable."""
+def released_shares(inputs: RoundInputs, stage: int = 0) -> dict[int, bytes]:
+    """Releases of the holders by position, as far as they can be fetched and are not too large; raises Unreachable.
+
+    ``stage`` is one of those in which shares are released where updates have bounds.
+    """
     graph, current = inputs.graph, inputs.current
-    digests = {current.order.index(client): record.digest for client, record in current.releases.items()}
+    listed = current.releases_in(stage)
+    digests = {current.order.index(client): record.digest for client, record in listed.items()}
     return fetch_available(inputs.store, digests, {holder: most_release_bytes(graph, holder) for holder in digests})
 
 
-def recovered(inputs: RoundInputs, released: Mapping[int, bytes], left_out: Collection[int] = ()) -> RecoveryRecord:
+def recovered(
+    inputs: RoundInputs,
+    released: Mapping[int, bytes],
+    left_out: Collection[int] = (),
+    expelled: Mapping[int, bytes] | None = None,
+) -> RecoveryRecord:
     """The recovery record that follows from what was shared, and released by these positions.
+
+    ``expelled`` has b of those who are not summed, as they lied about their updates.
 
     Raises
     ------
@@ -65,7 +76,7 @@ def recovered(inputs: RoundInputs, released: Mapping[int, bytes], left_out: Coll
     """
     shares = sealed_shares(inputs, range(inputs.graph.n))
     hashes = seed_hashes(inputs.current)
-    return recover(inputs.graph, inputs.sharers, inputs.survivors, hashes, released, shares, left_out)
+    return recover(inputs.graph, inputs.sharers, inputs.survivors, hashes, released, shares, left_out, expelled)
 
 
 def unavailable_commits(method: Method, inputs: RoundInputs, released: Mapping[int, bytes]) -> list[int]:

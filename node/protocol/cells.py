@@ -38,9 +38,10 @@ _ANY_LEDGER = "0x" + 40 * "0"
 def has_cells(config: FederationConfig) -> bool:
     """Whether rounds that follow one which was spoilt are summed in cells: those of one model, without common noise.
 
-    Clusters and K-means have groups of their own, and the noise of client-level privacy is made for one sum.
+    Clusters and K-means have groups of their own, and the noise of client-level privacy is made for one sum. Where
+    updates have bounds, who spoils a sum is taken out of it, and nothing is summed again.
     """
-    return config.method.name == "training" and config.mechanism in ("none", "local")
+    return config.method.name == "training" and config.mechanism in ("none", "local") and config.bounds is None
 
 
 def crowd_of(current: RoundRecords, config: FederationConfig) -> int:
@@ -156,6 +157,8 @@ class Cells:
 
     def _apart(self, last: int) -> Iterator[RoundRecords | None]:
         """The rounds up to one that are not summed as a whole; None for one that is to be opened."""
+        if self.config.bounds is not None:
+            return
         for number, each in self.rounds.rounds.items():
             if number <= last and each.apart:
                 yield each

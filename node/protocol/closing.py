@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from fedgrove.chain.records import Closed, Judged, Phase, Replaced
 from fedgrove.common.errors import InvalidContent
@@ -18,6 +19,7 @@ from fedgrove.node.protocol.aggregation import (
     unavailable_commits,
 )
 from fedgrove.node.protocol.content import Metrics, fetch_metrics
+from fedgrove.node.protocol.expelling import recovered_in_stages
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.policy import closing_fault
 from fedgrove.node.protocol.round_inputs import RoundInputs
@@ -230,6 +232,8 @@ class Closings:
         return self.method.model_bytes(outcome(self.method, inputs, named_recovery(inputs)).model)
 
     def _recovered(self, inputs: RoundInputs) -> RecoveryRecord:
+        if inputs.bounds is not None:
+            return recovered_in_stages(inputs, partial(outcome, self.method, inputs))
         released = released_shares(inputs)
         gone = unavailable_commits(self.method, inputs, released)
         return recovered_without_spoilt(inputs, released, gone, final=True)

@@ -61,6 +61,10 @@ class Codec(ABC, Generic[ModelT, UpdateT]):
         """Who is summed apart in a sealed round after one that was spoilt; empty: all are summed in one."""
         return ()
 
+    def metric_limits(self) -> tuple[int, ...]:
+        """The largest value of each word behind a model's, where terms with bounds let members prove that."""
+        return ()
+
     def remark(self, inputs: RoundInputs[ModelT], update: UpdateT) -> str:
         """Remark for people on the upload made of ``update``, in one clause; empty if there is none."""
         return ""

@@ -3,12 +3,14 @@
 Files are encrypted in segments, so that a model is never in memory a second time for it.
 
 Next to the note there are blobs by name: ``shares`` (this client's sealed shares), ``update`` (the result of local
-training), ``masked`` (what was committed) and ``released`` (the shares it let go of); once written they never change.
+training), ``masked`` (what was committed), ``voucher`` (its proof that this has bounds) and ``released`` (the shares it
+let go of; in later stages ``released1`` and so on); once written they never change.
 
 Some things outlive their round: ``state``, what the client's strategy keeps at home for its next round, such as the
 model that it trained (the newest stays until that of a later round is there and that round is over), the list of
 rounds that an upload was made in, where uploads spend a privacy budget, and that of those whose shares were published,
-which samples are held out from training, and the federation that all this is of.
+which samples are held out from training, for which sum shares were released last, where updates have bounds, and the
+federation that all this is of.
 
 All else must survive a crash (the secrets behind keys that are already on the ledger, the local update, what was
 released) and must not survive the round: ciphertexts stay on public storage for ever, so forward secrecy rests on the
@@ -61,6 +63,9 @@ class RoundNote(Table, frozen=True):
         The round's secrets (``RoundSecrets.to_bytes``), hexadecimal.
     order, summed : str
         Digests of the order, and of order and shares, for which the secrets were used; empty until they are.
+    sketch, verdict : str
+        Hash of the block from which the sketch of the round's updates follows, and digest of it and of whom shares were
+        released for; empty until they are used, and where updates have no bounds.
     made : str
         Names of the blobs that were made, so that a lost one is never made again.
     committed : bool
@@ -71,6 +76,8 @@ class RoundNote(Table, frozen=True):
     secrets: Annotated[str, Meta(pattern=r"\A(?:[0-9a-f]{2})*\Z")]
     order: str = ""
     summed: str = ""
+    sketch: str = ""
+    verdict: str = ""
     made: str = ""
     committed: bool = False
 

@@ -49,7 +49,7 @@ def unmasked_sum(
     aggregate = Aggregate(
         inputs.graph,
         inputs.sharers,
-        inputs.survivors,
+        record.left(inputs.survivors),
         record,
         layout,
         masking.bound,

@@ -51,6 +51,11 @@ def words_for(names: Sequence[str]) -> int:
     return 1 + sum(_width(name) for name in names)
 
 
+def limits_of(names: Sequence[str], samples: int) -> tuple[int, ...]:
+    """The largest value of each word of a member that has no more than so many samples."""
+    return (samples, *(limit for name in names for limit in ([samples] if is_count(name) else [_LIMB] * _LIMBS)))
+
+
 def to_words(metrics: MetricSums, names: Sequence[str]) -> np.ndarray:
     """A member's metrics as words: uint32 array of shape (words_for(names),)."""
     words = [metrics.samples]

@@ -90,6 +90,8 @@ class Openings:
             return True
         if current.stands or not (current.commits and current.releases):
             return current.stands
+        if self.config.bounds is not None:
+            return True  # whose sum it is follows from more than these lists
         groups = self._cells.groups(current)
         if groups:
             return bool(self._cells.opened(current))

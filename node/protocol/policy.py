@@ -105,14 +105,15 @@ def sums_used_up(rounds: Rounds, config: FederationConfig, number: int, released
     """Why nobody takes part in a round, or opens it, as too many sums were opened; empty where that is not so.
 
     Under a mechanism of privacy every opened sum counts in the budget instead. Clusters and K-means have groups of
-    their own, and count their repeats themselves.
+    their own, and count their repeats themselves. Where updates have bounds each holder counts for itself
+    (``node.protocol.opened``).
 
     Parameters
     ----------
     released : collection of int
         Rounds in which the client that asks published shares, by its journal.
     """
-    counts = config.method.name == "training" and config.privacy is None
+    counts = config.method.name == "training" and config.privacy is None and config.bounds is None
     return Openings(rounds, config, released).refusal(number) if counts else ""
 
 

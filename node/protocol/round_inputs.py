@@ -1,18 +1,54 @@
 """The public inputs of a round: everything except the updates that uploads and their sum depend on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Generic
+from typing import Generic, Protocol
+
+import numpy as np
 
 from fedgrove.ipfs.store import ContentReader
 from fedgrove.node.base.tensors import Layout, Tensors
 from fedgrove.node.masking.graph import MIN_CLIENTS, MaskGraph
+from fedgrove.node.masking.keys import RoundSecrets
+from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.privacy.records import PrivacyRecord
 from fedgrove.node.protocol.content import Metrics, ModelT, fetch_metrics
 from fedgrove.node.protocol.members_metrics import MembersStatement
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds, shares_of_round
 from fedgrove.node.protocol.terms import FederationConfig
+
+
+class Bounded(Protocol):
+    """Bounds on the updates of one round (``node.protocol.bounded``, where the methods are explained)."""
+
+    @property
+    def survivors(self) -> tuple[int, ...]: ...
+
+    def verdict_words(self) -> dict[int, str]: ...
+
+    def voucher_bytes(self, position: int) -> int: ...
+
+    def most_deposition_bytes(self, position: int) -> int: ...
+
+    def vouch(self, position: int, secrets: RoundSecrets, upload: bytes, block_hash: bytes) -> bytes: ...
+
+    def unpublished(self, position: int, lot: int) -> tuple[int, ...]: ...
+
+    def unseen(self) -> tuple[int, ...]: ...
+
+    def deposition(self, position: int, secrets: RoundSecrets, missing: Collection[int]) -> bytes | None: ...
+
+    def is_settled(self, position: int) -> bool: ...
+
+    def vote(self, position: int) -> bytes: ...
+
+    @property
+    def named(self) -> tuple[int, ...]: ...
+
+    def check(self, record: RecoveryRecord, group: Collection[int], words: np.ndarray) -> None: ...
+
+    def check_connected(self, record: RecoveryRecord, liars: Collection[int]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -37,6 +73,8 @@ class RoundInputs(Generic[ModelT]):
         Of models that were read before, by their digest: a large model need not be read again for it.
     start : callable
         Maps what was published to the model that the round trains from; by default they are the same.
+    bounds : callable, optional
+        Finds whom bounds on updates let pass, where the terms have bounds.
     """
 
     rounds: Rounds
@@ -47,6 +85,7 @@ class RoundInputs(Generic[ModelT]):
     read: Callable[[], ModelT]
     layouts: dict[bytes, Layout] = field(default_factory=dict)
     start: Callable[[ModelT], ModelT] = lambda published: published
+    bounds: "Callable[[RoundInputs[ModelT]], Bounded] | None" = None
 
     @cached_property
     def published(self) -> ModelT:
@@ -124,8 +163,20 @@ class RoundInputs(Generic[ModelT]):
         return any(position in group.positions for group in self.graph.groups)
 
     @property
+    def bounded(self) -> Bounded:
+        """Bounds on the updates of the round; AttributeError where the terms have none."""
+        if self.bounds is None:
+            raise AttributeError("the terms have no bounds on updates")
+        return self.bounds(self)
+
+    @property
     def survivors(self) -> tuple[int, ...]:
-        """Positions of those whose uploads are listed."""
+        """Positions of those whose uploads are to be summed: all that are listed or, with bounds, whom they let pass.
+
+        Raises StoreError: a voucher cannot be read.
+        """
+        if self.bounds is not None:
+            return self.bounded.survivors
         return self.current.positions(self.current.commits)
 
 

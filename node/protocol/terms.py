@@ -36,6 +36,7 @@ from fedgrove.node.learning.settings import (
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.masking.parameters import Assumed, sharing
 from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings, PrivacySettings, SignDsSettings
+from fedgrove.node.protocol.bounds_settings import BoundsSettings, largest_norm
 from fedgrove.node.protocol.metric_words import MOST_CLIENTS
 
 PPM = 1_000_000
@@ -337,6 +338,7 @@ class FederationConfig:
     privacy: PrivacySettings | None = None
     evaluation: EvaluationSettings | None = None
     server: ServerSettings | None = None
+    bounds: BoundsSettings | None = None
 
     def __post_init__(self) -> None:
         # With two survivors each would learn the other's update from the sum.
@@ -356,6 +358,7 @@ class FederationConfig:
         check_value(not fault, "training.precision", fault)
         _check_privacy(self.privacy, self.masking, self.strategy)
         _check_evaluation(self)
+        _check_bounds(self)
         fine = self.server is None or self.method.name == "training"
         check_value(fine, "server", f"left out with a [{self.method.name}] table: its step is on one model")
         fine = self.server is None or self.strategy.name not in STEPPING
@@ -577,3 +580,28 @@ def _check_rates(config: FederationConfig, settings: EvaluationSettings) -> None
     check_value(bool(settings.metrics), "evaluation.metrics", said)
     fine = not config.federation.patience
     check_value(fine, "federation.patience", "0 where privacy.mechanism is client: members tell rates, and no loss")
+
+
+def _check_bounds(config: FederationConfig) -> None:
+    """What terms must say where only updates are summed whose norm is within a bound."""
+    bounds, masking, ledger = config.bounds, config.masking, config.ledger
+    windows = {name: getattr(ledger, name) for name in ("vouch_window", "affirm_window", "stages")}
+    if bounds is None:
+        for name, blocks in windows.items():
+            check_value(not blocks, f"ledger.{name}", "0 without a [bounds] table: nobody vouches for an update")
+        return
+    name = config.method.name
+    check_value(
+        name == "training", "bounds", f"left out with a [{name}] table: its sums are not of updates of one model"
+    )
+    fine = config.privacy is None
+    check_value(fine, "bounds", f"left out where privacy.mechanism is {config.mechanism}: noise has a norm of its own")
+    check_value(masking.masked == "delta", "masking.masked", "delta with [bounds]: it is updates that have a norm")
+    check_value(masking.kappa == 1, "masking.kappa", "1 with [bounds]: every mask covers the whole update")
+    for name, blocks in windows.items():
+        check_value(blocks, f"ledger.{name}", "1 or more with [bounds]")
+    most = largest_norm(masking.bound)
+    fine = bounds.norm <= most
+    check_value(
+        fine, "bounds.norm", f"at most {most:.3g} where masking.bound is {masking.bound:g}: sketches must not wrap"
+    )

@@ -198,6 +198,8 @@ def _is_federation(tables: Tables) -> bool:
 def _of_federation(tables: Tables) -> Tables:
     """The scenario's tables in those of a federation's file, which is checked as one."""
     added = {name: tables[name] for name in ("scenario", "run", "partition", "attack") if name in tables}
+    if "bounds" in tables:
+        raise InvalidConfig("bounds must be left out: a demo or a simulation does not prove bounds on updates")
     config, _ = config_of({name: table for name, table in tables.items() if name not in added})
     terms = {name: table for name, table in json.loads(config.to_bytes()).items() if name not in _FEDERATIONS}
     if config.task is not None and config.task.network is not None:  # a scenario's data set may be another

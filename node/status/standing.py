@@ -133,6 +133,11 @@ def _phase(
             acted, waiting = current.shares, missing(current.draws, current.shares, "share")
         case Phase.COMMIT:
             acted, waiting = current.commits, missing(current.shares, current.commits, "commit")
+        case Phase.VOUCH:
+            acted, waiting = current.vouches, missing(current.commits, current.vouches, "vouch for their updates")
+        case Phase.AFFIRM:
+            awaited = missing(current.commits, current.affirmations, "affirm what others published")
+            acted, waiting = current.affirmations, awaited
         case Phase.RECOVER:
             acted, waiting = current.releases, _to_recover(view, current, deadlines)
         case Phase.OVERDUE:
@@ -143,7 +148,7 @@ def _phase(
 
 
 def _to_recover(view: LedgerView, current: RoundRecords, deadlines: Deadlines) -> str:
-    recoverer = f"{_coordinator(view, deadlines.commit_end)} to close"
+    recoverer = f"{_coordinator(view, deadlines.affirm_end)} to close"
     holders = missing(current.commits, current.releases, "release shares")
     return recoverer if holders == "nobody" else f"{holders}, {recoverer}"
 

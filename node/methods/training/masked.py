@@ -4,6 +4,7 @@ Behind the model's words stand those of the member's metrics, where the terms as
 could not train. In the round that only evaluates the last model they stand alone.
 """
 
+import math
 import os
 from collections.abc import Collection, Iterator
 from functools import partial
@@ -22,6 +23,7 @@ from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.survivors import opened_groups
 from fedgrove.node.methods.training.codec import ModelCodec, ModelUpdate, uploaded, weight_of
 from fedgrove.node.methods.training.metric_sums import (
+    limits_behind,
     members_metrics,
     metric_words,
     raised_in,
@@ -43,10 +45,11 @@ class MaskedUploads(ModelCodec):
         return WORD.itemsize * (self.mechanism(layout).length + words_behind(self.config))
 
     def groups(self, cells: Cells, current: RoundRecords) -> tuple[Group, ...]:
-        return cells.groups(current)
+        return cells.groups(current)  # none where updates have bounds
 
     def mechanism(self, layout: Layout) -> WeightedMean:
-        return WeightedMean(layout, self.config.masking.bound, self.config.masking.masked)
+        masking, bounds = self.config.masking, self.config.bounds
+        return WeightedMean(layout, masking.bound, masking.masked, bounds.norm if bounds is not None else math.inf)
 
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         if not inputs.sums(client):
@@ -63,6 +66,14 @@ class MaskedUploads(ModelCodec):
         words = mechanism.encode(flatten(update.tensors), partial(self._start, inputs), weight, os.urandom)
         words = np.concatenate([words, behind]) if len(behind) else words
         return masked_bytes(inputs, client, secrets, words, layout, len(behind))
+
+    def remark(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
+        said = super().remark(inputs, update)
+        if said or self.config.bounds is None or update.fault is not None:
+            return said
+        mechanism = self.mechanism(Layout.of(update.tensors))
+        times = mechanism.shortened(flatten(update.tensors), partial(self._start, inputs))
+        return f"scaled down {times:.3g} times to bounds.norm" if times > 1 else ""
 
     def caution(self, inputs: RoundInputs[Tensors], update: ModelUpdate) -> str:
         hidden = self.kind.hides_divergence  # of noise it would say something about the update
@@ -108,7 +119,7 @@ class MaskedUploads(ModelCodec):
         self, inputs: RoundInputs[Tensors], record: RecoveryRecord
     ) -> Iterator[tuple[Collection[int], np.ndarray | None]]:
         """Each group with its sum; None for one that has none: too few survived, or somebody spoilt it."""
-        for group in opened_groups(inputs.graph, inputs.survivors, record.left_out):
+        for group in opened_groups(inputs.graph, record.left(inputs.survivors), record.left_out):
             words = None
             try:
                 words = self._checked_sum(inputs, record, group) if group else None
@@ -129,7 +140,12 @@ class MaskedUploads(ModelCodec):
         if layout.names:
             limits = self.mechanism(layout).limits(_samples(inputs, positions), inputs.graph.total_samples)
             check_sum(words[: layout.length], limits)
+        if inputs.bounds is not None:
+            inputs.bounded.check(record, positions, words)
         return words
+
+    def metric_limits(self) -> tuple[int, ...]:
+        return limits_behind(self.config)
 
 
 def _samples(inputs: RoundInputs[Tensors], positions: Collection[int]) -> list[int]:

@@ -1,6 +1,7 @@
 """One model for everybody, as a method of federations."""
 
 from collections.abc import Callable
+from functools import cached_property
 
 from fedgrove.chain.crypto.keys import Keys
 from fedgrove.common.chunks import cut
@@ -23,7 +24,7 @@ from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.local_work import LocalWork
 from fedgrove.node.protocol.method import Aides, Method, Workplace
 from fedgrove.node.protocol.prediction import ModelChoice
-from fedgrove.node.protocol.round_inputs import RoundInputs
+from fedgrove.node.protocol.round_inputs import Bounded, RoundInputs
 from fedgrove.node.protocol.rounds import RoundRecords, Rounds
 from fedgrove.node.protocol.schedule import Schedule
 from fedgrove.node.protocol.terms import FederationConfig
@@ -93,7 +94,17 @@ class Training(ModelMethod[Tensors, ModelUpdate]):
         def read() -> Tensors:
             return model if model is not None else self.fetch_model(store, current.opened.model_digest)
 
-        return RoundInputs(rounds, current, graph, self.config, store, read, self._layouts, self.codec.server.start)
+        work = (self._layouts, self.codec.server.start, self._bounds)
+        return RoundInputs(rounds, current, graph, self.config, store, read, *work)
+
+    @cached_property
+    def _bounds(self) -> Callable[[RoundInputs[Tensors]], Bounded] | None:
+        """Finds whom bounds on updates let pass; None where the terms have none."""
+        if self.config.bounds is None:
+            return None
+        from fedgrove.node.protocol.bounded import BoundedRounds  # the curve is not there for every Python
+
+        return BoundedRounds(self.codec).of
 
     def work(self, workplace: Workplace[Tensors, LearnedData]) -> LocalWork[ModelUpdate]:
         trainer = self.learning.trainer(workplace)

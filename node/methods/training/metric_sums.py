@@ -20,7 +20,14 @@ from fedgrove.node.privacy.client_level import Rates
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.members_metrics import LossCourse, MembersMetrics, next_course, of_sums, with_course
 from fedgrove.node.protocol.members_rates import MembersRates
-from fedgrove.node.protocol.metric_words import UNIT, MetricSums, from_words, to_words, words_for
+from fedgrove.node.protocol.metric_words import (
+    UNIT,
+    MetricSums,
+    from_words,
+    limits_of,
+    to_words,
+    words_for,
+)
 from fedgrove.node.protocol.openings import Openings
 from fedgrove.node.protocol.round_inputs import RoundInputs
 from fedgrove.node.protocol.terms import FederationConfig
@@ -117,6 +124,14 @@ def words_behind(config: FederationConfig) -> int:
     if config.privacy is not None:
         return 0
     return 1 + (words_for(metric_names(config)) if config.evaluation is not None else 0)
+
+
+def limits_behind(config: FederationConfig) -> tuple[int, ...]:
+    """The largest value that a member's own word may have, for each of ``words_behind``."""
+    if not words_behind(config):
+        return ()
+    metrics = limits_of(metric_names(config), config.ledger.max_samples) if config.evaluation is not None else ()
+    return (*metrics, 1)
 
 
 def metric_words(inputs: RoundInputs, update: ModelUpdate, measured: bool = False) -> np.ndarray:

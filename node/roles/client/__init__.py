@@ -9,6 +9,7 @@ role          the client itself: which duty is due, and what happens between rou
 context       what the duties work with, and how transactions are sent, none twice that the ledger refused
 joining       draws the lot with fresh keys, leaves a round that too few of the members it knows have joined
 contributing  shares the secrets behind the masks, trains, commits to the masked update, publishes it
+proving       vouches for its update, where updates have bounds, affirms others', expels those who lied
 concluding    releases shares of the others' secrets, publishes them once that is confirmed, disputes a false closing
 keystore      goes on with rotated keys
 """

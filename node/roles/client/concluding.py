@@ -16,6 +16,7 @@ from fedgrove.node.protocol.closing import Rank
 from fedgrove.node.protocol.rounds import RoundRecords
 from fedgrove.node.protocol.step import Kind, Step, missing, name_clients
 from fedgrove.node.roles.client.context import ClientTurn, ClientUnit
+from fedgrove.node.roles.client.proving import Expel
 
 NOTHING = bytes(32)
 """In a judgement, in place of both digests: nothing may be summed, or the round has no result."""
@@ -39,6 +40,9 @@ class ReleaseShares(ClientUnit):
         if turn.phase in (Phase.SHARE, Phase.COMMIT):
             awaited = missing(turn.current.shares, turn.current.commits, "commit")
             return Step.wait("commit", awaited, deadlines.commit_end)
+        if turn.phase in (Phase.VOUCH, Phase.AFFIRM):
+            awaited = missing(turn.current.commits, turn.current.affirmations, "vouch and affirm")
+            return Step.wait("affirm", awaited, deadlines.affirm_end)
         if turn.client in turn.current.releases:
             return self._publish(turn)
         if turn.phase is Phase.OVERDUE:
@@ -48,7 +52,7 @@ class ReleaseShares(ClientUnit):
             reason = f"other members to confirm the closing of round {base.number}, from which this one trains"
             return Step.wait("recover", reason, turn.block + 1, Kind.FETCHES)
         gone = self.context.disclosure.unpublished(turn.current, turn.client)
-        patience = deadlines.commit_end + self.context.view.settings.recover_window // 2
+        patience = deadlines.affirm_end + self.context.view.settings.recover_window // 2
         if gone and turn.block < patience:
             # An update is published after its commitment is confirmed: the last one may still be on its way.
             reason = f"{name_clients(gone)} to publish their committed updates"
@@ -71,7 +75,7 @@ class ReleaseShares(ClientUnit):
             blob = self.context.disclosure.released(turn.current, turn.client, gone)
         except MaskingRefused as refusal:
             return self._refuse(turn, str(refusal))
-        send = partial(self.context.ledger.release, turn.current.number, cid_of(blob).digest)
+        send = partial(self.context.ledger.release, turn.current.number, cid_of(blob).digest, turn.current.sketch_hash)
         step = self.context.outbox.send(turn.current, "recover", "released shares", send)
         self.context.view.refresh()
         if turn.client in turn.current.releases:
@@ -98,7 +102,8 @@ class ReleaseShares(ClientUnit):
                 self._published = turn.current.number
                 return Step.act("recover", "published the shares that it released")
             self._published = turn.current.number
-        return Step.wait("close", "the coordinator: it closes the round", turn.deadlines.recover_end)
+        expelled = Expel(self.context).act(turn)
+        return expelled or Step.wait("close", "the coordinator: it closes the round", turn.deadlines.recover_end)
 
 
 @dataclass

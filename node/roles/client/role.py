@@ -28,6 +28,7 @@ from fedgrove.node.roles.client.concluding import Judge, ReleaseShares, lot
 from fedgrove.node.roles.client.context import ClientContext, ClientTurn, ClientUnit, Outbox, holds_key_of
 from fedgrove.node.roles.client.contributing import Commit, Publish, PublishShares
 from fedgrove.node.roles.client.joining import OTHER_KEY, Draw, reason_to_leave, resume
+from fedgrove.node.roles.client.proving import Affirm, Vouch
 from fedgrove.node.roles.context import RoleContext
 from fedgrove.node.roles.disclosure import Disclosure, OrderAbandoned
 from fedgrove.node.roles.duplicates import Duplicates
@@ -41,6 +42,8 @@ class Duty(Enum):
     SHARE = "share"
     COMMIT = "commit"
     PUBLISH = "publish"
+    VOUCH = "vouch"
+    AFFIRM = "affirm"
     RELEASE = "release"
 
 
@@ -49,6 +52,8 @@ _UNITS: dict[Duty, type[ClientUnit]] = {
     Duty.SHARE: PublishShares,
     Duty.COMMIT: Commit,
     Duty.PUBLISH: Publish,
+    Duty.VOUCH: Vouch,
+    Duty.AFFIRM: Affirm,
     Duty.RELEASE: ReleaseShares,
 }
 
@@ -273,9 +278,11 @@ class Client:
         leaves = reason_to_leave(self.context, turn) if due is not Duty.DRAW else ""
         if leaves:
             return turn.sit_out(leaves)
-        # (3) the duty; a published update is followed by the release of shares
+        # (3) the duty; a published update is followed by its voucher, where it has bounds, and the release of shares
         if due is Duty.SEAL:  # anyone may, and the coordinator does
             return Step.wait("seal", "anyone: the order of the round is not yet sealed", turn.deadlines.seal_end)
-        step = self.units[due].act(turn) or self.units[Duty.RELEASE].act(turn)
+        following = (Duty.VOUCH, Duty.AFFIRM) if due is Duty.PUBLISH and self.view.settings.is_bounded else ()
+        acts = (self.units[each].act(turn) for each in (due, *following, Duty.RELEASE))
+        step = next((step for step in acts if step is not None), None)
         assert step is not None, "releasing shares is never done before the round is over"
         return step

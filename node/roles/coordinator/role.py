@@ -20,7 +20,7 @@ from fedgrove.node.roles.coordinator.summing import AwaitMembers, Close
 NOTHING = Aides()
 _UNITS: dict[Phase, type[CoordinatorUnit]] = {
     **dict.fromkeys((Phase.SEEDING, Phase.DRAW, Phase.SEAL), SealOrder),
-    **dict.fromkeys((Phase.SHARE, Phase.COMMIT), AwaitMembers),
+    **dict.fromkeys((Phase.SHARE, Phase.COMMIT, Phase.VOUCH, Phase.AFFIRM), AwaitMembers),
     Phase.RECOVER: Close,
     Phase.OVERDUE: Overdue,
 }

@@ -1,6 +1,7 @@
 """From the order to the next model: shares and commitments are waited for, the sum is unmasked, the round closed."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from fedgrove.chain.records import Phase
 from fedgrove.common.errors import InvalidContent
@@ -8,6 +9,7 @@ from fedgrove.ipfs.store import BlobError
 from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares
 from fedgrove.node.protocol.aggregation import recovered_without_spoilt, released_shares, unavailable_commits
 from fedgrove.node.protocol.content import Metrics
+from fedgrove.node.protocol.expelling import recovered_in_stages
 from fedgrove.node.protocol.local_work import CannotTakePart
 from fedgrove.node.protocol.members_metrics import MembersStatement, described, unable
 from fedgrove.node.protocol.method import Evaluated
@@ -26,7 +28,11 @@ class AwaitMembers(CoordinatorUnit):
         current, deadlines = turn.current, turn.deadlines
         if turn.phase is Phase.SHARE:
             return Step.wait("share", missing(current.draws, current.shares, "share"), deadlines.share_end)
-        return Step.wait("commit", missing(current.shares, current.commits, "commit"), deadlines.commit_end)
+        if turn.phase is Phase.COMMIT:
+            return Step.wait("commit", missing(current.shares, current.commits, "commit"), deadlines.commit_end)
+        if turn.phase is Phase.VOUCH:
+            return Step.wait("vouch", missing(current.commits, current.vouches, "vouch"), deadlines.vouch_end)
+        return Step.wait("affirm", missing(current.commits, current.affirmations, "affirm"), deadlines.affirm_end)
 
 
 class Close(CoordinatorUnit):
@@ -67,7 +73,12 @@ class Close(CoordinatorUnit):
         return self._close(turn, inputs, record, result)
 
     def _recovered(self, turn: Turn, inputs: RoundInputs, released: Mapping[int, bytes]) -> RecoveryRecord:
-        """The recovery record. If groups are summed separately, a group that cannot be recovered is left out."""
+        """The recovery record. If groups are summed separately, a group that cannot be recovered is left out.
+
+        Where updates have bounds, it is that of the stage in which nobody who is summed has lied.
+        """
+        if inputs.bounds is not None:
+            return recovered_in_stages(inputs, partial(self.context.outcomes.of, inputs))
         gone = unavailable_commits(self.context.method, inputs, released)
         if gone and inputs.graph.is_whole:
             raise TooFewShares(f"the update of {name_clients(gone)} is not available")

@@ -138,8 +138,8 @@ class Misdirecting(Ledger):
     def share(self, number, digest):
         return super().share(number, bytes(31) + b"\7" if "share" in self.wrong else digest)
 
-    def release(self, number, digest):
-        return super().release(number, bytes(31) + b"\7" if "release" in self.wrong else digest)
+    def release(self, number, digest, *bounded):
+        return super().release(number, bytes(31) + b"\7" if "release" in self.wrong else digest, *bounded)
 
 
 @pytest.mark.parametrize(("kind", "field"), [(Shared, "share"), (Released, "release")])

@@ -121,7 +121,8 @@ class Shelf:
 
 def view_at(block, **parts):
     """A ledger's view."""
-    settings = SimpleNamespace(**{"recover_window": 8, "quorum": 3, "releases": 2, **parts.pop("settings", {})})
+    found = {"recover_window": 8, "quorum": 3, "releases": 2, "is_bounded": False}
+    settings = SimpleNamespace(**{**found, **parts.pop("settings", {})})
     return SimpleNamespace(block=block, settings=settings, deadlines=lambda current: DEADLINES, **parts)
 
 

@@ -138,9 +138,8 @@ def test_nobody_waits_for_an_upload_that_is_in_no_sum(tmp_path):
     current.commits.update(
         {client: SimpleNamespace(digest=store.put(b"%d" % client).digest) for client in current.order}
     )
-    disclosure = Disclosure(
-        Journal(tmp_path, bytes(32)), store, method_of(config), lambda current: SimpleNamespace(graph=graph)
-    )
+    inputs = SimpleNamespace(graph=graph, bounds=None)
+    disclosure = Disclosure(Journal(tmp_path, bytes(32)), store, method_of(config), lambda current: inputs)
     disclosure.method.codec.expected_bytes = lambda number, client: 1
     assert disclosure.unpublished(current, 7) == []
     for client in (5, 9):

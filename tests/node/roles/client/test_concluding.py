@@ -67,7 +67,7 @@ def test_shares_are_in_the_journal_then_on_the_ledger_then_in_the_store():
     step = place.act()
     assert (step.phase, step.acted) == ("recover", "released shares")
     assert place.events.names() == ["journal", "release", "count", "put"]
-    assert place.events[1] == ("release", 1, cid_of(SHARES).digest)
+    assert place.events[1] == ("release", 1, cid_of(SHARES).digest, bytes(32))
 
 
 @pytest.mark.parametrize("place", [{"mined": False}, {"mined": False, "refuses": ("release",)}])

@@ -83,7 +83,8 @@ class Closing:
             client=lambda position: position + 1,
             is_whole=not groups,
         )
-        inputs = SimpleNamespace(current=self.current, graph=graph, sharers=None, survivors=None, store=None)
+        lists = {"sharers": None, "survivors": None, "store": None, "bounds": None}
+        inputs = SimpleNamespace(current=self.current, graph=graph, **lists)
         outcome = outcome or SimpleNamespace(model="model", privacy=None, members=None, raised=None)
         self.context = context_with(
             self.events,
