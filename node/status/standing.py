@@ -133,6 +133,10 @@ def _phase(
             acted, waiting = current.shares, missing(current.draws, current.shares, "share")
         case Phase.COMMIT:
             acted, waiting = current.commits, missing(current.shares, current.commits, "commit")
+        case Phase.VOUCH:
+            acted, waiting = current.vouches, missing(current.commits, current.vouches, "vouch")
+        case Phase.AFFIRM:
+            acted, waiting = current.affirmations, missing(current.commits, current.affirmations, "affirm")
         case Phase.RECOVER:
             acted, waiting = current.releases, _to_recover(view, current, deadlines)
         case Phase.OVERDUE:
@@ -143,7 +147,7 @@ def _phase(
 
 
 def _to_recover(view: LedgerView, current: RoundRecords, deadlines: Deadlines) -> str:
-    recoverer = f"{_coordinator(view, deadlines.commit_end)} to close"
+    recoverer = f"{_coordinator(view, deadlines.affirm_end)} to close"
     holders = missing(current.commits, current.releases, "release shares")
     return recoverer if holders == "nobody" else f"{holders}, {recoverer}"
 
