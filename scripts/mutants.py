@@ -54,6 +54,7 @@ RULES += ("tests/node/protocol/test_judgements.py", "tests/node/protocol/test_la
 COURSE = tuple(f"tests/node/methods/procfl/test_course{part}.py" for part in ("", "_state", "_watch"))
 DEADLINES = "tests/node/protocol/test_deadlines.py"
 ELSEWHERE = {
+    "node/protocol/bounded_rounds.py": RULES,
     "node/protocol/law.py": RULES,
     "node/protocol/chain_facts.py": (DEADLINES, *RULES),
     "node/protocol/rounds.py": (DEADLINES, "tests/node/protocol/test_only_evaluates.py", *RULES),
