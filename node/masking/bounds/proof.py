@@ -1,9 +1,9 @@
 """Prove in zero knowledge that a hidden vector of integers is short and that its metric words are within limits.
 
-Public are two commitments, V to the words v of a sketch followed by metric words, and C to the carries c. The proof
+Two commitments are public: V to the words v of a sketch, followed by metric words, and C to the carries c. The proof
 shows knowledge of integer openings with
 
-1. \\|v_l\\|, \\|c_l\\| < 2¹¹² for every l,
+1. |v_l|, |c_l| < 2¹¹² for every l,
 2. Σ v_l² ≤ τ² over the words of the sketch,
 3. 0 ≤ x ≤ X for each metric word x and its limit X.
 
@@ -27,9 +27,8 @@ The commitments hide perfectly and the last message is uniform, so that it says 
 and that the projections fit w. All but the last are equations between points, so that one product over many points
 decides for any number of proofs.
 
-Nothing here runs in constant time. How long a proof takes depends on the hidden numbers: the search for squares by tens
-of microseconds, the products by less, so proofs should be published at a time that does not depend on when they are
-done.
+Nothing here runs in constant time. How long a proof takes depends on what it hides, by up to 0.2 ms in the search for
+squares, which depends on τ² − |v|². So a proof should be published at a time that was fixed before it was begun.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,8 @@
 """The group of secp256k1 compared with the ecdsa package, and its products with plain sums."""
 
 import pickle
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -170,3 +172,24 @@ def test_products_of_nothing_are_neutral():
 def test_as_many_points_as_scalars():
     with pytest.raises(ValueError):
         multi_product([G], [1, 2])
+
+
+WITHOUT_COINCURVE = """
+import sys
+sys.modules["coincurve"] = None
+import fedgrove.api, fedgrove.node.cli.main, fedgrove.node.audit.auditor, fedgrove.node.masking.aggregate
+import fedgrove.node.roles.client.role, fedgrove.node.roles.coordinator
+import fedgrove.chain.crypto.curve
+assert isinstance(fedgrove.chain.crypto.curve.default_curve(), fedgrove.chain.crypto.curve.EcdsaCurve)
+try:
+    import fedgrove.common.curve
+except ImportError:
+    print("nothing else needs it")
+"""
+
+
+def test_the_rest_of_the_product_runs_without_coincurve():
+    """Which has no wheel for the latest Python."""
+    command = [sys.executable, "-c", WITHOUT_COINCURVE]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.stdout == "nothing else needs it\n", result.stderr
