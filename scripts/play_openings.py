@@ -28,6 +28,7 @@ from fedgrove.node.learning.partition import dirichlet
 from fedgrove.node.masking.graph import Group
 from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.masking.survivors import needed_secrets, summed_groups
+from fedgrove.node.masking.x_only import point
 from fedgrove.node.methods.terms import config_of
 from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.openings import Openings
@@ -45,7 +46,7 @@ ALPHA, ALPHAS = 0.3, (0.3, 1.0, 10.0, 100.0)
 _STEPS, _BATCH, _RATE = 10, 16, 0.5
 _KNOT = 5  # rounds between two points through which the common part of the updates may bend
 _RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)
-_MODEL, _KEY, _LEDGER = b"\x01" * 32, b"\x11" * 32, "0x" + 40 * "0"
+_MODEL, _KEY, _LEDGER = b"\x01" * 32, point((1).to_bytes(32))[1:], "0x" + 40 * "0"
 _TABLES = {"model": {"name": "small-mlp", "input_shape": [1, 8, 8], "classes": 10}}
 
 

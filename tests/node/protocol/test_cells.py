@@ -9,6 +9,7 @@ from eth_utils import to_checksum_address
 
 from fedgrove.chain.records import Closed, Committed, Drawn, Failed, Position, Released, RoundOpened, Sealed, Withdrawn
 from fedgrove.node.masking.parameters import crowd
+from fedgrove.node.masking.x_only import point
 from fedgrove.node.methods.terms import config_of
 from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.openings import Openings
@@ -17,7 +18,7 @@ from fedgrove.node.protocol.rounds import Member, RoundRecords, Rounds
 from fedgrove.node.protocol.terms import MembershipSettings
 
 TABLES = {"model": {"name": "small-mlp", "input_shape": [1, 8, 8], "classes": 10}, "federation": {"repeats": 100}}
-MODEL, KEY = b"\x01" * 32, b"\x11" * 32
+MODEL, KEY = b"\x01" * 32, point((1).to_bytes(32))[1:]
 
 
 def account(client: int) -> str:
