@@ -16,8 +16,8 @@ _HEAD = """\
 
 Written by `fedgrove bench bounds --out`; docs/bounded-sums.md says what a voucher is, and what the check of a sum is.
 
-Seconds are wall-clock seconds on one core. A client's are the least of five runs, for the whole voucher and for its
-parts; how long the seed takes comes on top, once a round. Vouchers were verified one by one and in the best of five
+Seconds are processor time on one core. A client's are the least of three runs, for the whole voucher and for its parts;
+the stretching of the seed comes on top, once a round. Vouchers were verified one by one and in the best of three
 batches. The check of a sum is one run.
 
 "Commitments, one each" is a floor for protocols that commit to every parameter by itself, as RiseFL, RoFL, ACORN and

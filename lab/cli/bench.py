@@ -100,9 +100,10 @@ def bounds(
     from fedgrove_lab.bench.bounds_report import write_report
     from fedgrove_lab.made import made_now
 
+    made = made_now(sys.argv[1:])
     result = run((parameters,) if parameters else PARAMETERS, track=_tracked)
     if out is not None:
-        write_report(out, result, made_now(sys.argv[1:]))
+        write_report(out, result, made)
     return result
 
 
