@@ -9,23 +9,8 @@ import numpy as np
 from fedgrove.common.errors import Refused
 from fedgrove.node.masking.bounds.sketch import Sketch
 from fedgrove.node.masking.bounds.vouching import Voucher
-from tests.adversary.bounded_rounds import (
-    BITS,
-    METRIC,
-    METRICS,
-    NORM,
-    SELF,
-    UPLOAD,
-    WIDTH,
-    WORDS,
-    WRAP,
-    Game,
-    Lies,
-    Played,
-    cheat,
-    forged,
-    read,
-)
+from tests.adversary.bounded_rounds import SELF, UPLOAD, WRAP, Lies, Played, cheat, forged, read
+from tests.node.masking.bounds.games import BITS, METRIC, METRICS, NORM, WIDTH, WORDS, Game
 
 # --- vectors: int64 of shape (d + μ,), added to an innocent update ------------------------------------------------
 

@@ -8,23 +8,22 @@ that it stops wins.
 import numpy as np
 import pytest
 
-from fedgrove.node.masking.bounds import equation, proof, sketch, testimony, verdict, vouching
+from fedgrove.node.masking.bounds import deposition, equation, proof, verdict, vouching
 from fedgrove.node.masking.bounds.sketch import Sketch, words_needed
 from fedgrove.node.masking.bounds.vouching import valid_vouchers
 from fedgrove.node.masking.ring import WORD
 from fedgrove.node.masking.sealing import MaskingRefused
 from tests.adversary import bounded_rounds, monsters
-from tests.adversary.bounded_rounds import MEMBERS, Game, Lies, Outcome, Played, play
+from tests.adversary.bounded_rounds import Lies, Outcome, Played, play
 from tests.adversary.monsters import PLANS, VECTORS
+from tests.node.masking.bounds.games import MEMBERS, Game, small_sketch
+
+__all__ = ["small_sketch"]
 
 REFUSED = {"obeys", "replayed", "copied", "copied_commitment", "too_long", "fractions"}
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """A sketch with fewer buckets in its first stage, for short vectors, and without stretching."""
-    monkeypatch.setattr(sketch, "_BUCKETS_1", 256)
-    monkeypatch.setattr(sketch, "STRETCHING", 1)
+pytestmark = pytest.mark.usefixtures("small_sketch")
 
 
 def attempt(plan: str, vector: str, seed: int) -> tuple[Game, Played, Outcome]:
@@ -94,7 +93,7 @@ def test_a_reveal_after_the_verdict_names_the_liar():
     lies, a = Lies(game), game.colluders[0]
     lies.fill(a, victim)
     vouchers = valid_vouchers(game.setting, game.honest_vouchers() | lies.vouchers())
-    late = testimony.testify(game.setting, victim, game.round.secrets[victim], vouchers, (), game.random)
+    late = deposition.depose(game.setting, victim, game.round.secrets[victim], vouchers, (), game.random)
     assert late is not None and verdict.proven_liars(game.setting, vouchers, [late]) == {a}
 
 
@@ -150,7 +149,7 @@ def test_without_the_equation_a_lie_about_what_opens_later_passes(plan, monkeypa
 @pytest.mark.mutants
 @pytest.mark.parametrize("plan", ["about_an_edge_to_a_survivor", "about_edges_to_all_survivors"])
 def test_without_the_comparison_of_edges_a_lie_to_a_survivor_passes(plan, monkeypatch):
-    for module in (testimony, verdict):
+    for module in (deposition, verdict):
         monkeypatch.setattr(module, "contradicted", lambda *_: ())
     assert passes(plan, "one_word") and passes(plan, "dense")
 

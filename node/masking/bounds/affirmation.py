@@ -2,7 +2,7 @@
 
 A member's digests may be on the ledger while its bytes are nowhere, or are served to some only. Each member votes once,
 in one word on the ledger, on all members whose shares it holds: a bit says that it holds what the member listed so far,
-its voucher and its testimonies, and that it knows of no objection to the member's upload, or has fetched the upload
+its voucher and its depositions, and that it knows of no objection to the member's upload, or has fetched the upload
 itself. A member is present with the votes of a threshold of its holders.
 
 A threshold is more than colluders alone, so an honest member holds what is called present. And where a threshold of

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.bounds.affirmation import Votes
+from fedgrove.node.masking.bounds.deposition import Deposition, Edge, contradicted, pair_keys
 from fedgrove.node.masking.bounds.edges import sketched_masks
-from fedgrove.node.masking.bounds.testimony import Edge, Testimony, contradicted, pair_keys
 from fedgrove.node.masking.bounds.vouching import Setting, Voucher, valid_vouchers
 from fedgrove.node.masking.prg import MaskKey
 from fedgrove.node.masking.sealing import MaskingRefused
@@ -68,14 +68,14 @@ class Listed:
     data: bytes | None
 
 
-def judge(setting: Setting, vouchers: Mapping[int, Listed], testimonies: Mapping[int, Listed], votes: Votes) -> Verdict:
+def judge(setting: Setting, vouchers: Mapping[int, Listed], depositions: Mapping[int, Listed], votes: Votes) -> Verdict:
     """The verdict of a round.
 
     Parameters
     ----------
     vouchers : mapping of int to Listed
         By position, of all that vouched in time.
-    testimonies : mapping of int to Listed
+    depositions : mapping of int to Listed
         The first one of each position, of those listed before the verdict falls. It counts if its author is present,
         and a threshold of holders voted after it was listed.
 
@@ -88,11 +88,11 @@ def judge(setting: Setting, vouchers: Mapping[int, Listed], testimonies: Mapping
     present = votes.present(vouchers)
     valid = valid_vouchers(setting, {at: _fetched(setting, at, vouchers[at].data) for at in sorted(present)})
     disputed = contradicted(setting, valid)
-    counted: list[Testimony] = []
-    for position in sorted({end for edge in disputed for end in edge} & testimonies.keys()):
-        listed = testimonies[position]
+    counted: list[Deposition] = []
+    for position in sorted({end for edge in disputed for end in edge} & depositions.keys()):
+        listed = depositions[position]
         if votes.has(position, listed.listed_at):
-            counted += _testimony(setting, position, _fetched(setting, position, listed.data))
+            counted += _deposition(setting, position, _fetched(setting, position, listed.data))
     named = proven_liars(setting, valid, counted)
     unresolved = tuple(edge for edge in disputed if named.isdisjoint(edge))
     return Verdict(
@@ -104,10 +104,12 @@ def judge(setting: Setting, vouchers: Mapping[int, Listed], testimonies: Mapping
     )
 
 
-def proven_liars(setting: Setting, vouchers: Mapping[int, Voucher], testimonies: Iterable[Testimony]) -> frozenset[int]:
+def proven_liars(
+    setting: Setting, vouchers: Mapping[int, Voucher], depositions: Iterable[Deposition]
+) -> frozenset[int]:
     """Ends of contradicted edges whose commitment is not the one that follows from the point that both agreed on.
 
-    Also for testimonies that come after the verdict: they name whoever lied, and change no verdict.
+    Also for depositions that come after the verdict: they name whoever lied, and change no verdict.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ def proven_liars(setting: Setting, vouchers: Mapping[int, Voucher], testimonies:
     """
     disputed = frozenset(contradicted(setting, vouchers))
     keys: dict[Edge, MaskKey] = {}
-    for each in testimonies:
+    for each in depositions:
         keys.update((edge, key) for edge, key in pair_keys(setting, each).items() if edge in disputed)
     named: set[int] = set()
     for (low, high), mask in zip(keys, sketched_masks(setting.sketch, list(keys.values())), strict=True):
@@ -132,8 +134,8 @@ def _fetched(setting: Setting, position: int, data: bytes | None) -> bytes:
     return data
 
 
-def _testimony(setting: Setting, position: int, data: bytes) -> list[Testimony]:
+def _deposition(setting: Setting, position: int, data: bytes) -> list[Deposition]:
     try:
-        return [Testimony.parse(data, setting, position)]
+        return [Deposition.parse(data, setting, position)]
     except InvalidContent:
         return []  # the same for everybody: these are the bytes under the digest

@@ -51,14 +51,10 @@ class Bounds:
         τ²: the most that the squares of S·q may add up to (``sketch.norm_limit``).
     metrics : tuple of int
         The most that each metric word may be, below 2³².
-    known : tuple of int
-        Integers that everybody takes off ŷ before it is bounded, one for each word of S, where an update is sent as
-        weights: the sketch of the member's part of the model that the round begins with. Empty: none.
     """
 
     norm_squared: int
     metrics: tuple[int, ...] = ()
-    known: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -200,7 +196,7 @@ def statement_of(setting: Setting, position: int, voucher: Voucher) -> Statement
     """What the voucher of a member must prove."""
     bounds = setting.bounds[position]
     signed = (edge if position < partner else -edge for partner, edge in voucher.pairs.items())
-    public = commit(_reduced(setting, position, voucher.upload), 0)
+    public = commit(voucher.upload, 0)
     shifted = sum_of((voucher.bounded, voucher.own, *signed, -public))
     return Statement(
         context=context_of(setting, position, voucher),
@@ -265,11 +261,11 @@ def _knows(setting: Setting, position: int, voucher: Voucher) -> bool:
 
 
 def _opened(setting: Setting, position: int, upload: np.ndarray, laid: np.ndarray) -> tuple[list[int], list[int]]:
-    """v, within its bounds, and the carries c, such that v + laid − ŷ = 2³²·c for the part of ŷ that nobody knows."""
+    """v, within its bounds, and the carries c, such that v + laid − ŷ = 2³²·c."""
     bounds, words, client = setting.bounds[position], setting.sketch.words, setting.graph.client(position)
     carries: list[int] = []
     values: list[int] = []
-    for place, (public, mask) in enumerate(zip(_reduced(setting, position, upload), laid.tolist(), strict=True)):
+    for place, (public, mask) in enumerate(zip(upload.tolist(), laid.tolist(), strict=True)):
         value = (public - mask) % _WRAP
         if place < words and value >= _WRAP // 2:
             value -= _WRAP
@@ -280,15 +276,6 @@ def _opened(setting: Setting, position: int, upload: np.ndarray, laid: np.ndarra
     if any(value > most for value, most in zip(values[words:], bounds.metrics, strict=True)):
         raise MaskingRefused(f"a metric of client {client} is larger than its limit")
     return values, carries
-
-
-def _reduced(setting: Setting, position: int, upload: np.ndarray) -> list[int]:
-    """ŷ as integers, without what everybody knows of it."""
-    known, count = setting.bounds[position].known, setting.sketch.words
-    words: list[int] = upload.tolist()
-    if not known:
-        return words
-    return [word - part for word, part in zip(words[:count], known, strict=True)] + words[count:]
 
 
 def _partner(key: MaskKey) -> int:

@@ -9,7 +9,7 @@ Blob: magic (4) ‖ binding (32: SHA-256 of mask graph, position and seed of S) 
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.bounds.knowledge import SharedPoint
@@ -28,7 +28,7 @@ _ENTRY_BYTES = 4 + SharedPoint.BYTES
 
 
 @dataclass(frozen=True)
-class Testimony:
+class Deposition:
     """A parsed blob.
 
     Attributes
@@ -43,23 +43,25 @@ class Testimony:
 
     position: int
     missing: tuple[int, ...]
-    reveals: Mapping[int, SharedPoint] = field(default_factory=dict)
+    reveals: Mapping[int, SharedPoint]
 
     @classmethod
-    def parse(cls, data: bytes, setting: Setting, position: int) -> "Testimony":
-        """Read a member's testimony; whether its reveals prove anything is for ``pair_keys``.
+    def parse(cls, data: bytes, setting: Setting, position: int) -> "Deposition":
+        """Read a member's deposition; whether its reveals prove anything is for ``pair_keys``.
 
         Raises InvalidContent: of another round, member or S, not canonical, an edge that does not exist, or objections
         to more members than one that it is no witness of.
         """
         graph, client = setting.graph, setting.graph.client(position)
         if data[:_HEADER_BYTES] != _header(setting, position):
-            raise InvalidContent(f"the testimony of client {client} belongs to another round, client or sketch")
-        missing, rest = decode_positions(data[_HEADER_BYTES:], graph.n, f"the testimony of client {client}")
+            raise InvalidContent(f"the deposition of client {client} belongs to another round, client or sketch")
+        missing, rest = decode_positions(data[_HEADER_BYTES:], graph.n, f"the deposition of client {client}")
         if not may_miss(graph, position, missing):
-            raise InvalidContent(f"client {client} objects to uploads that it is no witness of")
+            raise InvalidContent(
+                f"client {client} objects to uploads of more than one member that it is not a witness of"
+            )
         if len(rest) % _ENTRY_BYTES:
-            raise InvalidContent(f"the testimony of client {client} has the wrong length")
+            raise InvalidContent(f"the deposition of client {client} has the wrong length")
         reveals: dict[int, SharedPoint] = {}
         for start in range(0, len(rest), _ENTRY_BYTES):
             partner = int.from_bytes(rest[start : start + 4])
@@ -74,19 +76,19 @@ class Testimony:
         return _header(setting, self.position) + encode_positions(self.missing) + b"".join(entries)
 
 
-def most_testimony_bytes(setting: Setting, position: int) -> int:
+def most_deposition_bytes(setting: Setting, position: int) -> int:
     """The longest blob of a member."""
     return _HEADER_BYTES + 4 + 4 * setting.graph.n + _ENTRY_BYTES * len(setting.partners(position))
 
 
-def testify(
+def depose(
     setting: Setting,
     position: int,
     secrets: RoundSecrets,
     vouchers: Mapping[int, Voucher],
     missing: Collection[int],
     random: Random,
-) -> Testimony | None:
+) -> Deposition | None:
     """What a member has to say, or None.
 
     It reveals the edges to partners whose valid vouchers contradict its own, and no others: a partner that has not
@@ -107,7 +109,7 @@ def testify(
             key, context = setting.graph.participants[partner].mask_key, _context(setting, position, partner)
             reveals[partner] = SharedPoint.prove(secrets.mask_secret, key, context, random)
     reveals = dict(sorted(reveals.items()))
-    return Testimony(position, tuple(sorted(missing)), reveals) if missing or reveals else None
+    return Deposition(position, tuple(sorted(missing)), reveals) if missing or reveals else None
 
 
 def may_miss(graph: MaskGraph, position: int, missing: Collection[int]) -> bool:
@@ -132,11 +134,11 @@ def contradicted(setting: Setting, vouchers: Mapping[int, Voucher]) -> tuple[Edg
     )
 
 
-def pair_keys(setting: Setting, testimony: Testimony) -> dict[Edge, MaskKey]:
-    """The keys of the masks whose edges a testimony proves."""
-    graph, own = setting.graph, setting.graph.participants[testimony.position]
+def pair_keys(setting: Setting, deposition: Deposition) -> dict[Edge, MaskKey]:
+    """The keys of the masks whose edges a deposition proves."""
+    graph, own = setting.graph, setting.graph.participants[deposition.position]
     found: dict[Edge, MaskKey] = {}
-    for partner, shared in testimony.reveals.items():
+    for partner, shared in deposition.reveals.items():
         other = graph.participants[partner]
         if shared.verify(own.mask_key, other.mask_key, _context(setting, own.position, partner)):
             key = shared_mask_key(graph.context, shared.x, own.client, other.client)
@@ -147,7 +149,7 @@ def pair_keys(setting: Setting, testimony: Testimony) -> dict[Edge, MaskKey]:
 
 def _header(setting: Setting, position: int) -> bytes:
     bound = setting.graph.digest + position.to_bytes(4) + setting.sketch.seed
-    return _MAGIC + hashlib.sha256(b"fedgrove testimony 1" + bound).digest()
+    return _MAGIC + hashlib.sha256(b"fedgrove deposition 1" + bound).digest()
 
 
 def _context(setting: Setting, position: int, partner: int) -> bytes:
