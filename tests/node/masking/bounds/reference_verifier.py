@@ -4,6 +4,7 @@ Plain integers, hashlib, AES from ``cryptography``, and a curve of its own; no c
 """
 
 import hashlib
+import hmac
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
@@ -333,3 +334,54 @@ def knows(mask_key, context, knowledge):
     first = combination((s, BASE), (-c, even_point(int.from_bytes(mask_key, "big"))))
     label = b"fedgrove known secret 1"
     return c == int.from_bytes(sha256(label + sha256(context) + mask_key + encode_point(first)), "big") % ORDER
+
+
+# --- other blobs ------------------------------------------------------------------------------------------------------
+
+
+def hkdf(secret, info, size):
+    """RFC 5869 with SHA-256 and no salt."""
+    extracted, block, found = hmac.digest(bytes(32), secret, "sha256"), b"", b""
+    for counter in range(1, -(-size // 32) + 1):
+        block = hmac.digest(extracted, block + info + bytes([counter]), "sha256")
+        found += block
+    return found[:size]
+
+
+def mask_commitment(figures, key, label):
+    """B or W of the mask with an AES key."""
+    size = 4 * (figures.length + len(figures.limits))
+    stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor().update(bytes(size))
+    blinding = int.from_bytes(hkdf(key, label + figures.seed, 48), "big") % ORDER
+    points = generators(b"words", width(figures))
+    terms = list(zip(sketch(figures, stream), points, strict=True))
+    return encode_point(combination(*terms, (blinding, hashed_point(b"bounded sums blinding" + number(0, 4)))))
+
+
+def self_key(figures, seed, position):
+    """The AES key of a self-mask."""
+    client = figures.participants[position][0]
+    return hkdf(seed, b"fedgrove self mask 1" + figures.context + number(client, 4), 32)
+
+
+def revealed_keys(figures, position, deposition):
+    """The AES keys of the pair masks that a member's deposition proves, by partner."""
+    head = b"FGT1" + sha256(b"fedgrove deposition 1" + figures.graph_digest + number(position, 4) + figures.seed)
+    if deposition[: len(head)] != head:
+        raise Invalid("a deposition of another round, member or sketch")
+    missing = int.from_bytes(deposition[len(head) : len(head) + 4], "big")
+    client, _, own_key, _ = figures.participants[position]
+    found = {}
+    for entry in split(deposition[len(head) + 4 + 4 * missing :], 4 + 33 + 64):
+        partner = int.from_bytes(entry[:4], "big")
+        other, _, other_key, _ = figures.participants[partner]
+        (c, s), common = scalars(entry[37:]), parse_point(entry[4:37])
+        own_point, base = (even_point(int.from_bytes(key, "big")) for key in (own_key, other_key))
+        first, second = combination((s, BASE), (-c, own_point)), combination((s, base), (-c, common))
+        context = b"fedgrove reveal 1" + figures.graph_digest + number(client, 4) + number(other, 4)
+        hashed = b"fedgrove shared point 1" + sha256(context) + own_key + other_key + encode_point(common)
+        challenge = sha256(hashed + encode_point(first) + encode_point(second))
+        if c == int.from_bytes(challenge, "big") % ORDER:
+            ends = b"".join(number(each, 4) for each in sorted((client, other)))
+            found[partner] = hkdf(entry[5:37], b"fedgrove pair mask 2" + figures.context + ends, 32)
+    return found

@@ -6,13 +6,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedgrove.node.masking.bounds.deposition import Deposition
+from fedgrove.node.masking.bounds.knowledge import SharedPoint
 from fedgrove.node.masking.bounds.sketch import Sketch, norm_limit, sketch_seed, words_needed
 from fedgrove.node.masking.bounds.vouching import Bounds, Setting, valid_vouchers, vouch
 from fedgrove.node.masking.client import mask_keys
 from fedgrove.node.masking.prg import Mask, apply_masks
 from fedgrove.node.masking.ring import WORD, fraction_bits
 from tests.node.masking.bounds import reference_verifier
-from tests.node.masking.bounds.reference_verifier import Figures, is_valid, sketch, sketch_in
+from tests.node.masking.bounds.reference_verifier import (
+    Figures,
+    is_valid,
+    mask_commitment,
+    revealed_keys,
+    self_key,
+    sketch,
+    sketch_in,
+)
 from tests.node.masking.rounds import CONTEXT, Round, seeded
 
 LENGTH, LIMITS = 500, (1000, 1)
@@ -214,3 +224,25 @@ def test_a_voucher_is_valid_for_no_other_figures(example, change):
 def test_a_voucher_is_valid_for_no_other_upload(example):
     uploads = example.figures.uploads | {POSITION: bytes(32)}
     assert not is_valid(replace(example.figures, uploads=uploads), POSITION, example.voucher)
+
+
+def test_a_reveal_gives_the_mask_that_both_ends_commit_to(example):
+    figures, graph, secrets = example.figures, example.round.graph, example.round.secrets
+    partner = example.setting.partners(POSITION)[-1]
+    own, other = (graph.participants[position].mask_key for position in (POSITION, partner))
+    context = b"".join(
+        (b"fedgrove reveal 1", graph.digest, graph.client(POSITION).to_bytes(4), graph.client(partner).to_bytes(4))
+    )
+    shared = SharedPoint.prove(secrets[POSITION].mask_secret, other, context, seeded(3))
+    assert shared.verify(own, other, context)
+    blob = Deposition(POSITION, (3,), {partner: shared}).to_bytes(example.setting)
+    assert Deposition.parse(blob, example.setting, POSITION).reveals == {partner: shared}
+    (key,) = revealed_keys(figures, POSITION, blob).values()
+    start = 4 + 4 * example.setting.sketch.width
+    last = 33 * (2 + len(example.setting.partners(POSITION)))
+    points = [example.voucher[at : at + 33] for at in range(start, start + last, 33)]
+    assert mask_commitment(figures, key, b"fedgrove edge blinding 1") == points[-1]
+    own_key = self_key(figures, secrets[POSITION].self_seed, POSITION)
+    assert mask_commitment(figures, own_key, b"fedgrove self blinding 1") == points[1]
+    changed = blob[:-1] + bytes([blob[-1] ^ 1])
+    assert not revealed_keys(figures, POSITION, changed)
