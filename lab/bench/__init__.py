@@ -4,6 +4,7 @@ rows        what a benchmark returns
 vrf         proofs in Python and on chain, compared with known verifiers
 chain       gas of a round's transactions, compared with their goals
 masking     masking and unmasking, compared with raw AES-CTR and Flower's SecAgg+
+bounds      proofs of bounds on hidden updates, compared with the masks of the same round
 privacy     clipping, rounding and noise, compared with the masks of the same round
 ipfs        content identifiers and the disk store, compared with SHA-256 and plain files
 dropouts    rounds with silent clients, compared with the same federation without any

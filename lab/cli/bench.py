@@ -85,6 +85,28 @@ def masking(parameters: Parameters = 1_600_000) -> BenchResult:
     return run(parameters)
 
 
+@benchmark("Bounds")
+def bounds(
+    parameters: Annotated[
+        int, typer.Option(min=0, max=100_000_000, help="Parameters of the model; 0 takes 10,000 and 1,660,000.")
+    ] = 0,
+    out: Annotated[Path | None, typer.Option(help="Write the figures and a page of them here.")] = None,
+) -> BenchResult:
+    """Proofs of bounds on hidden updates: client, verification and check of a sum, compared with the masks.
+
+    Example: fedgrove bench bounds --parameters 10000
+    """
+    from fedgrove_lab.bench.bounds import PARAMETERS, run
+    from fedgrove_lab.bench.bounds_report import write_report
+    from fedgrove_lab.made import made_now
+
+    made = made_now(sys.argv[1:])
+    result = run((parameters,) if parameters else PARAMETERS, track=_tracked)
+    if out is not None:
+        write_report(out, result, made)
+    return result
+
+
 @benchmark("Privacy")
 def privacy(parameters: Parameters = 1_600_000) -> BenchResult:
     """Cost of client-level privacy to a client (clipping, rounding, noise), compared with its masks.
