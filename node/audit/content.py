@@ -301,7 +301,8 @@ class ContentRules:
     def _recovery(self, inputs: RoundInputs, stated: Metrics) -> RecoveryRecord:
         """The recovery record that a closing's metrics name; who lied about a share, or is left out, is remarked on."""
         number, digest = inputs.current.number, bytes.fromhex(stated.recovery)
-        data = self.findings.fetch(digest, most_record_bytes(inputs.graph), "recovery.content", number)
+        most = most_record_bytes(inputs.graph, expels=inputs.bounds is not None)
+        data = self.findings.fetch(digest, most, "recovery.content", number)
         try:
             record = self.findings.get(lambda: recovery(inputs, data), "voucher.content", number)
         except InvalidContent as fault:

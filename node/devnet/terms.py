@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from fedgrove.chain.records.deployment import LedgerSettings
-from fedgrove.node.devnet.windows import windows
+from fedgrove.node.devnet.windows import bounded, windows
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import ModelSpec, default_model
 from fedgrove.node.learning.task_settings import TaskSettings
@@ -57,6 +57,7 @@ def _common(scenario: Scenario, counter: bytes, signer: str) -> dict[str, Any]:
         "privacy": scenario.privacy,
         "evaluation": scenario.evaluation,
         "server": scenario.server,
+        "bounds": scenario.bounds,
         "method": method,
     }
 
@@ -64,4 +65,5 @@ def _common(scenario: Scenario, counter: bytes, signer: str) -> dict[str, Any]:
 def _windows(scenario: Scenario) -> LedgerSettings:
     rated = isinstance(scenario.privacy, ClientLevelSettings) and scenario.evaluation is not None
     clients = scenario.cast.clients
-    return windows(clients, LEAST_RATED) if rated else windows(clients)
+    settings = windows(clients, LEAST_RATED) if rated else windows(clients)
+    return bounded(settings) if scenario.bounds is not None else settings

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from fedgrove.chain.network.access import Network
 from fedgrove.chain.records.deployment import LedgerSettings
+from fedgrove.node.protocol.bounds_settings import WINDOWS
 from fedgrove.node.status.pace import pace
 
 _STEP_SECONDS = 30
@@ -33,6 +34,12 @@ def windows(clients: int, quorum: int = 3) -> LedgerSettings:
     )
 
 
+def bounded(settings: LedgerSettings) -> LedgerSettings:
+    """The windows, with those in which members prove bounds on their updates and look at others' proofs."""
+    affirm = 2 * settings.share_window  # half of it to object, before all vote
+    return replace(settings, **{**WINDOWS, "vouch_window": settings.share_window, "affirm_window": affirm})
+
+
 def by_time(settings: LedgerSettings, network: Network) -> LedgerSettings:
     """The windows on a chain whose blocks do not wait for whoever is at work; the same on all others."""
     if network.can_mine:
@@ -47,4 +54,5 @@ def by_time(settings: LedgerSettings, network: Network) -> LedgerSettings:
         share_window=max(settings.share_window, step),
         commit_window=max(settings.commit_window, training),
         recover_window=max(settings.recover_window, 2 * step),
+        **({name: max(getattr(settings, name), step) for name in ("vouch_window", "affirm_window")} if settings.is_bounded else {}),
     )

@@ -23,7 +23,7 @@ from fedgrove.node.masking.shamir import recover_secret
 from fedgrove.node.masking.survivors import Needed, needed_secrets, without_groups
 
 _MAGIC = b"FGV2"
-_EXPELLING = b"FGV3"
+_EXPELLING = b"FGX1"
 _HEADER_BYTES = len(_MAGIC) + 32
 
 
@@ -133,9 +133,10 @@ class RecoveryRecord:
                 raise InvalidContent(f"the mask secret of client {client} is not that of its mask key")
 
 
-def most_record_bytes(graph: MaskGraph) -> int:
-    """The longest recovery record of a round."""
-    return _HEADER_BYTES + 4 + 4 * len(graph.groups) + 4 + (4 + 2 * SECRET_BYTES) * graph.n
+def most_record_bytes(graph: MaskGraph, expels: bool = False) -> int:
+    """The longest recovery record of a round, in which somebody may be expelled or not."""
+    expelled = 4 + (4 + SECRET_BYTES) * graph.n if expels else 0
+    return _HEADER_BYTES + 4 + 4 * len(graph.groups) + SECRET_BYTES * graph.n + expelled
 
 
 def _read_expelled(data: bytes, graph: MaskGraph, survivors: Collection[int]) -> tuple[dict[int, bytes], bytes]:

@@ -18,6 +18,7 @@ from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.methods.registry import METHODS
 from fedgrove.node.methods.training.terms import TrainingTerms
 from fedgrove.node.privacy.settings import MECHANISMS
+from fedgrove.node.protocol.bounds_settings import WINDOWS
 from fedgrove.node.protocol.content import MAX_JSON_BYTES
 from fedgrove.node.protocol.method import Method
 from fedgrove.node.protocol.network_settings import NetworkSettings
@@ -162,6 +163,9 @@ def _parse(tables: Any) -> FederationConfig:
     own = {kind.name: kind for kind in METHODS if kind is not TrainingTerms}
     method = _build_method(own, {name: table for name, table in tables.items() if name in own})
     others = {name: table for name, table in tables.items() if name not in own}
+    given = others.get("ledger", {})
+    if "bounds" in others and isinstance(given, dict):
+        others["ledger"] = WINDOWS | given
     chosen: dict[str, Any] = {}
     if "model" in others:
         check_value("task" not in others, "model", "left out where [task] is given: the task brings the model")
@@ -172,7 +176,7 @@ def _parse(tables: Any) -> FederationConfig:
         if name in others
     }
     found = build(FederationConfig, others, "", method=method, **chosen)
-    return found.with_limits({name for name in LIMITS if name not in others.get("ledger", {})})
+    return found.with_limits({name for name in LIMITS if name not in given})
 
 
 def _build_method(known: dict[str, type[MethodTerms]], given: dict[str, Any]) -> MethodTerms:

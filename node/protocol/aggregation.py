@@ -33,7 +33,8 @@ def recovery(inputs: RoundInputs, data: bytes) -> RecoveryRecord:
 def named_recovery(inputs: RoundInputs) -> RecoveryRecord:
     """The recovery record that a closed round's metrics name, checked; raises StoreError, InvalidContent."""
     stated = fetch_metrics(inputs.store, inputs.current.result.metrics_digest)
-    return recovery(inputs, inputs.store.fetch(bytes.fromhex(stated.recovery), most_record_bytes(inputs.graph)))
+    most = most_record_bytes(inputs.graph, expels=inputs.bounds is not None)
+    return recovery(inputs, inputs.store.fetch(bytes.fromhex(stated.recovery), most))
 
 
 def sealed_shares(inputs: RoundInputs, owners: Iterable[int]) -> dict[int, bytes]:

@@ -14,6 +14,10 @@ from fedgrove.node.masking.parameters import Assumed
 from fedgrove.node.masking.ring import fraction_bits
 
 
+WINDOWS = {"vouch_window": 50, "affirm_window": 50, "stages": 8}
+"""Of the ledger, where terms with bounds do not say otherwise."""
+
+
 @dataclass(frozen=True)
 class BoundsSettings(Settings):
     """Bounds on hidden updates: whoever sends a larger one cannot prove the contrary, and is not in the sum.

@@ -78,7 +78,7 @@ def read_scenario(path: Path | None = None, changes: Tables | None = None, prese
 def completed(tables: Tables) -> Scenario:
     """The scenario in tables, with what suits the data set, the task and the method for keys that are left out."""
     Scenario.from_tables({name: {} for name in tables if name not in TABLES})  # refuse before anything is looked up
-    steps = (_with_suggestions, _with_method, _with_training, _with_federation, _with_privacy, _with_device)
+    steps = (_with_suggestions, _with_method, _with_training, _with_federation, _with_privacy, _with_bounds, _with_device)
     return Scenario.from_tables(reduce(lambda made, step: step(made), steps, tables))
 
 
@@ -146,6 +146,11 @@ def _with_privacy(tables: Tables) -> Tables:
     return merged(suited, tables)
 
 
+def _with_bounds(tables: Tables) -> Tables:
+    """Bounds are on updates, which are summed in place of weights."""
+    return merged({"masking": {"masked": "delta"}}, tables) if "bounds" in tables else tables
+
+
 def _noise(settings: ClientLevelSettings, uploads: int, tables: Tables) -> float:
     """As much noise as the budget asks for, if a client takes part in all rounds.
 
@@ -198,8 +203,6 @@ def _is_federation(tables: Tables) -> bool:
 def _of_federation(tables: Tables) -> Tables:
     """The scenario's tables in those of a federation's file, which is checked as one."""
     added = {name: tables[name] for name in ("scenario", "run", "partition", "attack") if name in tables}
-    if "bounds" in tables:
-        raise InvalidConfig("bounds must be left out: a demo or a simulation does not prove bounds on updates")
     config, _ = config_of({name: table for name, table in tables.items() if name not in added})
     terms = {name: table for name, table in json.loads(config.to_bytes()).items() if name not in _FEDERATIONS}
     if config.task is not None and config.task.network is not None:  # a scenario's data set may be another

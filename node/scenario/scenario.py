@@ -16,6 +16,7 @@ from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged,
 from fedgrove.node.learning.server_steps import SERVER_STEPS, ServerSettings
 from fedgrove.node.learning.settings import MODELS, EvaluationSettings, PartitionSettings, TrainingSettings
 from fedgrove.node.privacy.settings import MECHANISMS, PrivacySettings
+from fedgrove.node.protocol.bounds_settings import BoundsSettings
 from fedgrove.node.protocol.terms import FederationSettings, MaskingSettings, StrategySettings
 from fedgrove.node.scenario.method import MethodChoice, TrainingChoice
 from fedgrove.node.scenario.methods import METHODS
@@ -76,6 +77,8 @@ class Scenario:
         How the clients evaluate each round's model before they train it; None: they do not.
     server : ServerSettings or None
         The server's step on the mean of a round's uploads; None: the mean is the next model.
+    bounds : BoundsSettings or None
+        How large an update may be, as clients prove; None: they prove nothing.
     method : MethodChoice
         What the rounds compute, as the table of a method says; without one they train one model.
     attack : AttackSettings or None
@@ -94,6 +97,7 @@ class Scenario:
     privacy: PrivacySettings | None = None
     evaluation: EvaluationSettings | None = None
     server: ServerSettings | None = None
+    bounds: BoundsSettings | None = None
     method: MethodChoice = field(default_factory=TrainingChoice)
     attack: AttackSettings | None = None
 

@@ -215,6 +215,60 @@ def test_who_lied_about_a_mask_is_expelled_and_named_in_the_same_round(liar, net
     assert {remark.client for remark in verdict.remarks} == {LIAR}, verdict
 
 
+class Chained(Client):
+    """One of two colluders that tell the same lie about the mask which they share; the first lies about its own, too.
+
+    Once the first is out, its opened key disproves the second.
+    """
+
+    ENDS = (LIAR, 5)
+
+    def __init__(self, *parts, **options):
+        super().__init__(*parts, **options)
+        voucher = self.context.disclosure.voucher
+        self.context.disclosure.voucher = lambda *inputs: self.lying(lambda: voucher(*inputs))
+
+    def lying(self, vouch):
+        current = self.view.rounds.last
+        me = self.view.rounds.member(self.account).client
+        partner = current.order.index(next(end for end in self.ENDS if end != me))
+
+        def sketched(sketch, keys):
+            masks = sketched_masks(sketch, keys)
+            at = next(at for at, key in enumerate(keys) if key.pair is not None and key.pair[1] == partner)
+            masks[at] = replace(masks[at], values=masks[at].values ^ WORD.type(1))
+            if me == self.ENDS[0]:
+                masks[0] = replace(masks[0], values=masks[0].values ^ WORD.type(1))
+            return masks
+
+        with patch.object(vouching, "sketched_masks", sketched):
+            return vouch()
+
+
+def chained(network, directory, stages: int, rounds: int = 1) -> Federation:
+    federation = founded(network, directory, clients=8, ledger=replace(LEDGER, stages=stages), rounds=rounds)
+    clients = federation.clients()
+    clients |= {number: federation.client(number, Chained) for number in Chained.ENDS}
+    federation.run(clients=clients)
+    return federation
+
+
+def test_a_chain_of_liars_is_expelled_one_stage_each(network, tmp_path):
+    federation = chained(network, tmp_path, stages=2)
+    assert not federation.of(Failed), federation.log
+    record, inputs = summed(federation)
+    assert {inputs.graph.client(position) for position in record.expelled} == {*Chained.ENDS}
+    verdict = federation.audit()
+    assert verdict.verdict == "verified", verdict
+    assert {remark.client for remark in verdict.remarks} == {*Chained.ENDS}, verdict
+
+
+def test_more_liars_than_stages_stop_a_round_and_nothing_is_blamed_on_others(network, tmp_path):
+    federation = chained(network, tmp_path, stages=1)
+    assert not federation.of(Closed) and len(federation.of(Failed)) == 1, federation.log
+    assert federation.audit().verdict != "bad record", federation.audit()
+
+
 # --- away, and back again --------------------------------------------------------------------------------------------
 
 
