@@ -54,5 +54,6 @@ def by_time(settings: LedgerSettings, network: Network) -> LedgerSettings:
         share_window=max(settings.share_window, step),
         commit_window=max(settings.commit_window, training),
         recover_window=max(settings.recover_window, 2 * step),
-        **({name: max(getattr(settings, name), step) for name in ("vouch_window", "affirm_window")} if settings.is_bounded else {}),
+        vouch_window=max(settings.vouch_window, step) if settings.is_bounded else 0,
+        affirm_window=max(settings.affirm_window, step) if settings.is_bounded else 0,
     )

@@ -4,6 +4,7 @@ The curve behind the proofs is not there for every Python, so that nothing of ``
 terms ask for it.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -12,7 +13,6 @@ from msgspec import Meta
 from fedgrove.common.settings import Settings
 from fedgrove.node.masking.parameters import Assumed
 from fedgrove.node.masking.ring import fraction_bits
-
 
 WINDOWS = {"vouch_window": 50, "affirm_window": 50, "stages": 8}
 """Of the ledger, where terms with bounds do not say otherwise."""
@@ -45,6 +45,11 @@ class BoundsSettings(Settings):
         from fedgrove.node.masking.bounds.sketch import words_needed
 
         return max(self.width, words_needed(assumed.colluders_of(clients)))
+
+
+def norm_of(bounds: BoundsSettings | None) -> float:
+    """The largest norm of an update; infinite without bounds."""
+    return bounds.norm if bounds is not None else math.inf
 
 
 def largest_norm(bound: float) -> float:

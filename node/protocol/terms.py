@@ -36,7 +36,7 @@ from fedgrove.node.learning.settings import (
 from fedgrove.node.learning.task_settings import TaskSettings
 from fedgrove.node.masking.parameters import Assumed, sharing
 from fedgrove.node.privacy.settings import LEAST_RATED, ClientLevelSettings, PrivacySettings, SignDsSettings
-from fedgrove.node.protocol.bounds_settings import BoundsSettings, largest_norm
+from fedgrove.node.protocol.bounds_settings import WINDOWS, BoundsSettings, largest_norm
 from fedgrove.node.protocol.metric_words import MOST_CLIENTS
 
 PPM = 1_000_000
@@ -584,24 +584,30 @@ def _check_rates(config: FederationConfig, settings: EvaluationSettings) -> None
 
 def _check_bounds(config: FederationConfig) -> None:
     """What terms must say where only updates are summed whose norm is within a bound."""
-    bounds, masking, ledger = config.bounds, config.masking, config.ledger
-    windows = {name: getattr(ledger, name) for name in ("vouch_window", "affirm_window", "stages")}
+    bounds, masking = config.bounds, config.masking
+    windows = {name: getattr(config.ledger, name) for name in WINDOWS}
     if bounds is None:
         for name, blocks in windows.items():
             check_value(not blocks, f"ledger.{name}", "0 without a [bounds] table: nobody vouches for an update")
         return
-    name = config.method.name
-    check_value(
-        name == "training", "bounds", f"left out with a [{name}] table: its sums are not of updates of one model"
-    )
-    fine = config.privacy is None
-    check_value(fine, "bounds", f"left out where privacy.mechanism is {config.mechanism}: noise has a norm of its own")
-    check_value(masking.masked == "delta", "masking.masked", "delta with [bounds]: it is updates that have a norm")
-    check_value(masking.kappa == 1, "masking.kappa", "1 with [bounds]: every mask covers the whole update")
+    check_bounds(bounds, config.method.name, config.privacy, masking)
     for name, blocks in windows.items():
         check_value(blocks, f"ledger.{name}", "1 or more with [bounds]")
+
+
+def check_bounds(
+    bounds: BoundsSettings, method: str, privacy: PrivacySettings | None, masking: MaskingSettings
+) -> None:
+    """Raise InvalidConfig unless updates can have bounds where a method of this name computes the rounds."""
+    fine, why = method == "training", "its sums are not of updates of one model"
+    check_value(fine, "bounds", f"left out with a [{method}] table: {why}")
+    mechanism = privacy.mechanism if privacy is not None else "none"
+    fine = privacy is None
+    check_value(fine, "bounds", f"left out where privacy.mechanism is {mechanism}: noise has a norm of its own")
+    check_value(masking.masked == "delta", "masking.masked", "delta with [bounds]: it is updates that have a norm")
+    check_value(masking.kappa == 1, "masking.kappa", "1 with [bounds]: every mask covers the whole update")
     most = largest_norm(masking.bound)
     fine = bounds.norm <= most
     check_value(
-        fine, "bounds.norm", f"at most {most:.3g} where masking.bound is {masking.bound:g}: sketches must not wrap"
+        fine, "bounds.norm", f"at most {most:.3g} where masking.bound is {masking.bound:g}, or masking.bound larger"
     )

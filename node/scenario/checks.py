@@ -7,11 +7,14 @@ from fedgrove.node.base.processor import check_processor
 from fedgrove.node.base.strict_tables import InvalidConfig
 from fedgrove.node.learning.samples import Dataset
 from fedgrove.node.learning.settings import SHARING, bf16_fault
+from fedgrove.node.protocol.terms import check_bounds
 from fedgrove.node.scenario.scenario import ATTRIBUTES, OF_NETWORKS, Scenario
 
 
 def check_subject(scenario: Scenario) -> None:
     """Raise InvalidConfig unless it is said what is learned, on which data, and nothing beyond."""
+    if scenario.bounds is not None:
+        check_bounds(scenario.bounds, scenario.method.name, scenario.privacy, scenario.masking)
     if scenario.task is None:
         _check_without_task(scenario)
         return

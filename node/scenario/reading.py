@@ -78,8 +78,8 @@ def read_scenario(path: Path | None = None, changes: Tables | None = None, prese
 def completed(tables: Tables) -> Scenario:
     """The scenario in tables, with what suits the data set, the task and the method for keys that are left out."""
     Scenario.from_tables({name: {} for name in tables if name not in TABLES})  # refuse before anything is looked up
-    steps = (_with_suggestions, _with_method, _with_training, _with_federation, _with_privacy, _with_bounds, _with_device)
-    return Scenario.from_tables(reduce(lambda made, step: step(made), steps, tables))
+    suited = (_with_suggestions, _with_method, _with_training, _with_federation, _with_privacy, _with_bounds)
+    return Scenario.from_tables(reduce(lambda made, step: step(made), (*suited, _with_device), tables))
 
 
 def left_out(scenario: Scenario, remedy: str = "a table [evaluation]") -> str:

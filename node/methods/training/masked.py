@@ -4,7 +4,6 @@ Behind the model's words stand those of the member's metrics, where the terms as
 could not train. In the round that only evaluates the last model they stand alone.
 """
 
-import math
 import os
 from collections.abc import Collection, Iterator
 from functools import partial
@@ -30,6 +29,7 @@ from fedgrove.node.methods.training.metric_sums import (
     words_behind,
 )
 from fedgrove.node.privacy.weighted import WeightedMean
+from fedgrove.node.protocol.bounds_settings import norm_of
 from fedgrove.node.protocol.cells import Cells
 from fedgrove.node.protocol.masked_sum import masked_bytes, unmasked_sum
 from fedgrove.node.protocol.round_inputs import Outcome, RoundInputs
@@ -48,8 +48,8 @@ class MaskedUploads(ModelCodec):
         return cells.groups(current)  # none where updates have bounds
 
     def mechanism(self, layout: Layout) -> WeightedMean:
-        masking, bounds = self.config.masking, self.config.bounds
-        return WeightedMean(layout, masking.bound, masking.masked, bounds.norm if bounds is not None else math.inf)
+        masking = self.config.masking
+        return WeightedMean(layout, masking.bound, masking.masked, norm_of(self.config.bounds))
 
     def encode(self, inputs: RoundInputs[Tensors], client: int, secrets: RoundSecrets, update: ModelUpdate) -> bytes:
         if not inputs.sums(client):
