@@ -50,8 +50,9 @@ LEDGER = LedgerSettings(
 
 def founded(network, directory, clients=MEMBERS, rounds=1, norm=0.5, **changes) -> Federation:
     """A federation with bounds on updates."""
-    agreed = {"masking": MaskingSettings(masked="delta"), "bounds": BoundsSettings(norm), "training": QUICK}
-    made = Federation.found(network, directory, clients, rounds, ledger=LEDGER, **{**agreed, **changes})
+    agreed = {"masking": MaskingSettings(masked="delta"), "bounds": BoundsSettings(norm)}
+    agreed |= {"training": QUICK, "ledger": LEDGER}
+    made = Federation.found(network, directory, clients, rounds, **{**agreed, **changes})
     made.register()
     return made
 
@@ -236,9 +237,10 @@ class Chained(Client):
         def sketched(sketch, keys):
             masks = sketched_masks(sketch, keys)
             at = next(at for at, key in enumerate(keys) if key.pair is not None and key.pair[1] == partner)
-            masks[at] = replace(masks[at], values=masks[at].values ^ WORD.type(1))
+            lie = (np.arange(sketch.width) == 0).astype(WORD)
+            masks[at] = replace(masks[at], values=masks[at].values ^ lie)
             if me == self.ENDS[0]:
-                masks[0] = replace(masks[0], values=masks[0].values ^ WORD.type(1))
+                masks[0] = replace(masks[0], values=masks[0].values ^ lie)
             return masks
 
         with patch.object(vouching, "sketched_masks", sketched):
