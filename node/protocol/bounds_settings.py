@@ -37,7 +37,7 @@ class BoundsSettings(Settings):
         self.require(fine, "width", "0, or a power of two from 256 to 4096")
 
     def words_of(self, clients: int, assumed: Assumed) -> int:
-        """Words of the sketch in a round of so many clients."""
+        """Words of the sketch in a round with this many clients."""
         from fedgrove.node.masking.bounds.sketch import words_needed
 
         return max(self.width, words_needed(assumed.colluders_of(clients)))

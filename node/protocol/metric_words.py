@@ -52,7 +52,7 @@ def words_for(names: Sequence[str]) -> int:
 
 
 def limits_of(names: Sequence[str], samples: int) -> tuple[int, ...]:
-    """The largest value of each word of a member that has no more than so many samples."""
+    """The largest value of each word of a member that has at most this many samples."""
     return (samples, *(limit for name in names for limit in ([samples] if is_count(name) else [_LIMB] * _LIMBS)))
 
 

@@ -24,7 +24,7 @@ class Opened(Table, frozen=True):
     clients, named : tuple of int
         Whose updates are summed, and who was named as a liar, ascending.
     further : int
-        How often a sum was opened that leaves out others than those named.
+        How often a sum was opened that leaves out somebody who was not named.
     """
 
     model: Digest

@@ -271,7 +271,7 @@ def _released(stage: int) -> str:
 
 
 def _verdict_digest(inputs: RoundInputs) -> str:
-    """Whose updates are summed, of which commitments, and under which sketch."""
+    """Whose updates are summed, from these commitments, and under this sketch."""
     current = inputs.current
     commits = b"".join(each.digest for each in current.commits.values())
     return sha256(current.sketch_hash + commits + f"/{inputs.survivors}".encode()).hexdigest()
