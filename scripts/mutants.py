@@ -49,11 +49,13 @@ OUT = ROOT / "docs" / "results" / "mutants"
 PACKAGES = ("contracts", "chain", "ipfs", *(f"node/{name}" for name in ("masking", "privacy", "protocol", "methods")))
 PACKAGES += ("node/audit", "node/roles")
 COPIED = ("chain", "contracts", "fedgrove", "ipfs", "node", "scripts", "tests")
-RULES = tuple(f"tests/node/protocol/test_rules_of_{part}.py" for part in ("windows", "authors", "joining", "rounds"))
+_PARTS = ("windows", "authors", "joining", "rounds", "bounds")
+RULES = tuple(f"tests/node/protocol/test_rules_of_{part}.py" for part in _PARTS)
 RULES += ("tests/node/protocol/test_judgements.py", "tests/node/protocol/test_law.py")
 COURSE = tuple(f"tests/node/methods/procfl/test_course{part}.py" for part in ("", "_state", "_watch"))
 DEADLINES = "tests/node/protocol/test_deadlines.py"
 ELSEWHERE = {
+    "node/protocol/bounded_rounds.py": RULES,
     "node/protocol/law.py": RULES,
     "node/protocol/chain_facts.py": (DEADLINES, *RULES),
     "node/protocol/rounds.py": (DEADLINES, "tests/node/protocol/test_only_evaluates.py", *RULES),

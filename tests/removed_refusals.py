@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from _pytest.runner import runtestprotocol
 
-LAW = ("fedgrove.node.protocol.law", "fedgrove.node.protocol.judgements")
+LAW = tuple(f"fedgrove.node.protocol.{name}" for name in ("law", "judgements", "bounded_rounds"))
 _found: dict[str, str | None] = {}
 _reached: list[str] = []
 _removed: list[str] = []

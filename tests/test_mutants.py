@@ -114,7 +114,7 @@ def test_the_page_counts_the_last_trial_of_each_mutant_and_gives_reasons(scripts
 
 # --- refusals of the law and of the contracts, each of which some test needs ------------------------------------------
 
-RULES = ("rules_of_windows", "rules_of_authors", "rules_of_joining", "rules_of_rounds", "judgements")
+RULES = ("rules_of_windows", "rules_of_authors", "rules_of_joining", "rules_of_rounds", "rules_of_bounds", "judgements")
 LAW_TESTS = [f"tests/node/protocol/test_{part}.py" for part in RULES]
 NAMES_AN_ERROR = re.compile(r"revert (\w+)")
 TEST = re.compile(r"\n    function (test\w*|invariant\w*)\(.*?\n    }\n", re.DOTALL)
@@ -130,7 +130,8 @@ def needed_refusals(found, *tests: str, places: Sequence[str] = ()) -> dict[str,
 
 
 def refusals_of_law() -> list[str]:
-    return sorted(place for name in ("judgements", "law") for place in refusals(ROOT / f"node/protocol/{name}.py")[1])
+    names = ("bounded_rounds", "judgements", "law")
+    return sorted(place for name in names for place in refusals(ROOT / f"node/protocol/{name}.py")[1])
 
 
 def test_some_refusals_of_the_law_are_each_needed_by_a_test(tmp_path):

@@ -3,7 +3,7 @@
 Pure functions of the records; whoever has the same ledger sees the same rounds.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Generic, TypeVar, cast
@@ -170,6 +170,13 @@ class RoundRecords:
     def of(self, kind: type[_ByMember]) -> dict[int, _ByMember]:
         """What members left of one kind, by client."""
         return cast("dict[int, _ByMember]", self.by_member.setdefault(kind, {}))
+
+    def of_members(self) -> Iterator[MemberRecord]:
+        """All that members left in the round, except for their judgements."""
+        for by_client in (*self.by_member.values(), *self.further.values()):
+            yield from by_client.values()
+        for revealed in self.reveals.values():
+            yield from revealed
 
     def releases_in(self, stage: int) -> dict[int, Released]:
         """Whose shares were released in a stage, by client."""

@@ -383,15 +383,13 @@ def upload_bytes(records: RoundRecords, store: ContentReader) -> dict[str, int]:
 
 
 def _uploads(records: RoundRecords) -> Iterator[tuple[int, bytes]]:
-    for kind, by_client in records.by_member.items():
-        names = [name for name, blob in kind.BLOBS.items() if blob.upload]
-        for client, record in by_client.items():
-            yield from ((client, getattr(record, name)) for name in names)
+    for record in records.of_members():
+        yield from ((record.client, getattr(record, name)) for name, blob in record.BLOBS.items() if blob.upload)
 
 
 def _version(records: RoundRecords) -> tuple[object, ...]:
     """Changes with every record of a round that a figure follows from."""
-    return sum(map(len, records.by_member.values())), records.end, records.voided
+    return sum(1 for _ in records.of_members()), records.end, records.voided
 
 
 def _plain(value: Any) -> Any:

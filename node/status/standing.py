@@ -134,10 +134,9 @@ def _phase(
         case Phase.COMMIT:
             acted, waiting = current.commits, missing(current.shares, current.commits, "commit")
         case Phase.VOUCH:
-            acted, waiting = current.vouches, missing(current.commits, current.vouches, "vouch for their updates")
+            acted, waiting = current.vouches, missing(current.commits, current.vouches, "vouch")
         case Phase.AFFIRM:
-            awaited = missing(current.commits, current.affirmations, "affirm what others published")
-            acted, waiting = current.affirmations, awaited
+            acted, waiting = current.affirmations, missing(current.commits, current.affirmations, "affirm")
         case Phase.RECOVER:
             acted, waiting = current.releases, _to_recover(view, current, deadlines)
         case Phase.OVERDUE:

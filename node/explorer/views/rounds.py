@@ -181,7 +181,7 @@ def _grouped(records: list[RecordRow]) -> list[tuple[str, list[RecordRow]]]:
 def _ends(records: list[RecordRow]) -> Ends:
     """The recorded ends of the phases, whose records end them wherever they are lawful."""
     last = {record.kind: record.block for record in records}
-    kinds = ("DrawEnded", "Sealed", "ShareEnded", "CommitEnded")
+    kinds = ("DrawEnded", "Sealed", "ShareEnded", "CommitEnded", "VouchEnded", "AffirmEnded")
     return Ends(*(last.get(kind, 0) for kind in kinds))
 
 
@@ -189,8 +189,8 @@ def _phases(deadlines: Deadlines, records: list[RecordRow]) -> list[PhaseWindow]
     found, first = [], deadlines.opened_at
     for name, kinds in PHASES.items():
         last = deadlines.last_block(Phase[name.upper()])
-        if not last:
-            continue  # what members judge has no window
+        if not last or last < first:
+            continue  # what members judge has no window, and without bounds nobody vouches
         blocks = tuple(record.block for record in records if record.kind in kinds)
         found.append(PhaseWindow(name, first, last, blocks))
         first = last + 1

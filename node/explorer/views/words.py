@@ -21,7 +21,10 @@ FOUND = {**ROLES, **KINDS, "update": "upload", "Committed": "Upload"}
 
 PHASES = {
     phase.name.lower(): tuple(kind.__name__ for kind in _KINDS if kind.PHASE is phase)
-    for phase in (Phase.SEEDING, Phase.DRAW, Phase.SEAL, Phase.SHARE, Phase.COMMIT, Phase.RECOVER, Phase.CLOSED)
+    for phase in (
+        *(Phase.SEEDING, Phase.DRAW, Phase.SEAL, Phase.SHARE, Phase.COMMIT),
+        *(Phase.VOUCH, Phase.AFFIRM, Phase.RECOVER, Phase.CLOSED),
+    )
 }
 """The kinds of records that belong to each phase of a round."""
 
