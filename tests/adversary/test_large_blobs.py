@@ -153,10 +153,10 @@ def watch(client: Client, peaks: dict[int, int]) -> None:
     """Note the most memory that a client takes while it makes its release."""
     honestly = client.context.disclosure._release
 
-    def release(current, number, gone):
+    def release(inputs, number, *rest):
         tracemalloc.start()
         try:
-            return honestly(current, number, gone)
+            return honestly(inputs, number, *rest)
         finally:
             peaks[number] = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()

@@ -49,8 +49,8 @@ class ShareLiar(Client):
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
         honestly = self.context.disclosure._release
-        self.context.disclosure._release = lambda current, client, gone: self._lie(
-            self._lists(current), honestly(current, client, gone), current.order.index(client)
+        self.context.disclosure._release = lambda inputs, client, *rest: self._lie(
+            self._lists(inputs.current), honestly(inputs, client, *rest), inputs.current.order.index(client)
         )
 
     def _lie(self, lists: Lists, blob: bytes, position: int) -> bytes:
