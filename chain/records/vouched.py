@@ -54,7 +54,7 @@ class VouchEnded(PhaseEnd):
 
 @record
 class Affirmed(MemberRecord):
-    """What a client says of the members whose witness it is: two bits each in ``word``, 32 bytes."""
+    """What a client says of the members whose shares it holds: a bit each in ``word``, 32 bytes."""
 
     CALLS = ("affirm",)
     LEAVES = MappingProxyType({"affirm": "Affirmed (AffirmEnded )?"})

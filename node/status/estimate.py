@@ -150,9 +150,21 @@ def _training(
         CallCost("coordinator", "seal", rounds, sealed),
         CallCost("members", "share", total, gas.SHARE + ended),
         CallCost("members", "commit", total, gas.COMMIT + ended),
-        CallCost("members", "release", total, gas.RELEASE),
+        *_bounding(config, rounds, total),
         CallCost("coordinator", "close", rounds, gas.CLOSE + gas.FIRST_CLOSING / rounds),
         CallCost("members", "judge", drawn[-1], gas.JUDGE + gas.FIRST_JUDGEMENT / drawn[-1]),
+    )
+
+
+def _bounding(config: FederationConfig, rounds: int, total: float) -> tuple[CallCost, ...]:
+    """Releases and, where updates have bounds, what comes before them."""
+    if config.bounds is None:
+        return (CallCost("members", "release", total, gas.RELEASE),)
+    ended = gas.LAST * rounds / total
+    return (
+        CallCost("members", "vouch", total, gas.VOUCH + gas.FIRST_VOUCH * rounds / total + ended),
+        CallCost("members", "affirm", total, gas.AFFIRM + ended),
+        CallCost("members", "release", total, gas.RELEASE_BOUNDED),
     )
 
 
@@ -170,6 +182,8 @@ def _span(config: FederationConfig, block_seconds: float) -> RoundSpan:
     longest = Deadlines.of(0, settings, Ends())
     draw_end = longest.draw_end if sampled else longest.seed_block + 1
     sealed = Deadlines.of(0, settings, Ends(draw=draw_end)).order_block + 1
-    # Shares, commitments, releases and closing: each a block after what it waits for, commitments after a slot.
+    # Shares, commitments, releases and closing: each a block after what it waits for, commitments after a slot. Vouchers
+    # wait for the block of the sketch, too.
     ends = slot_ends(config.commit_slots, 0, settings.commit_window)
-    return RoundSpan(sealed + 4 + (ends[0] if ends else 0), longest.recover_end, block_seconds)
+    bounding = settings.order_delay + 2 if settings.is_bounded else 0
+    return RoundSpan(sealed + 4 + (ends[0] if ends else 0) + bounding, longest.recover_end, block_seconds)

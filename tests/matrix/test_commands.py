@@ -85,8 +85,8 @@ READS_NONE = {
     *("task new", "task check", "task pack", "task base", "task show", "task approve", "task fetch"),
     *("network up", "network down", "network status", "privacy plan", "privacy spent", "completion"),
     *("kmeans", "unlearn"),  # they run a federation, and a member; what they leave is of the kind `kmeans`
-    *(f"bench {name}" for name in ("vrf", "chain", "masking", "privacy", "ipfs", "dropouts", "engine", "unlearn")),
-    *(f"bench {name}" for name in ("unlearn-losses", "similarity", "explorer")),
+    *(f"bench {name}" for name in ("bounds", "vrf", "chain", "masking", "privacy", "ipfs", "dropouts", "engine")),
+    *(f"bench {name}" for name in ("unlearn", "unlearn-losses", "similarity", "explorer")),
 }
 """Commands that read no run that somebody has."""
 

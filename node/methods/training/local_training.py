@@ -229,11 +229,22 @@ class LocalTraining:
         server.check(published)
         federation, rate = self._config.federation, self._config.rate_ppm(current.number) / PPM
         return server.start(published), {
-            "number": current.number,
+            "number": self._first_on_model(current),
             "rounds": federation.rounds,
             "seed": federation.seed,
             "sampling_rate": rate,
         }
+
+    def _first_on_model(self, current: RoundRecords) -> int:
+        """The round as training counts it: where updates have bounds, the first one that began with the same model.
+
+        A round that is repeated then gives the same update, so that both sums together show no more than one.
+        """
+        if self._config.bounds is None:
+            return current.number
+        digest = current.opened.model_digest
+        rounds = self._inputs(current).rounds.rounds
+        return min(number for number, each in rounds.items() if each.opened.model_digest == digest)
 
     def _start(self, current: RoundRecords, client: int) -> Future[LocalUpdate]:
         model, position = self._begin(current, client)
