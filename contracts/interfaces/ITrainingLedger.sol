@@ -382,8 +382,9 @@ interface ITrainingLedger {
     /// @param blockHash hash of the block of the sketch; another one reverts, here and below
     function vouch(uint64 round, bytes32 blockHash, bytes32 digest) external;
 
-    /// @notice Records what the caller says of the members whose witness it is; for clients that committed, once.
-    /// @param word two bits for each of these members. NOTE: not read here
+    /// @notice Records what the caller says of the members whose shares it holds; for clients that committed,
+    /// once.
+    /// @param word a bit for each of these members. NOTE: not read here
     function affirm(uint64 round, bytes32 blockHash, bytes32 word) external;
 
     /// @notice Records points that the caller shares with others; for clients that committed, at most eight times, from
