@@ -57,11 +57,18 @@ def _other_deployments(deployment: Deployment) -> Iterator[tuple[str, Deployment
         if name in ("settings", "terms"):
             for part in (each.name for each in fields(value)):
                 other = _other_term(part, getattr(value, part), asdict(value))
-                yield f"{name}.{part}", replace(deployment, **{name: replace(value, **{part: other})})
+                changed = {**_needed_beside(part, value), part: other}
+                yield f"{name}.{part}", replace(deployment, **{name: replace(value, **changed)})
         else:
             modes = [mode for mode in MEMBERSHIPS if mode != value]
             other = modes[0] if name == "membership" else other_value(value)
             yield name, replace(deployment, **{name: other})
+
+
+def _needed_beside(part: str, settings: Any) -> dict[str, int]:
+    """Settings that a changed one needs: none of what bounds need is there without the windows."""
+    windows = ("vouch_window", "affirm_window")
+    return {name: getattr(settings, name) or 1 for name in windows} if part in (*windows, "stages") else {}
 
 
 def _other_term(name: str, value: Any, beside: dict) -> Any:

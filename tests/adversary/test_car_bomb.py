@@ -144,8 +144,8 @@ def bomb_of_a_member(tmp_path):
     """What a member committed to, and the store that it published it in."""
     store = DiskStore(tmp_path / "store")
     store.add_blocks(terabyte())
-    committed = SimpleNamespace(digest=terabyte()[-1].cid.digest)
-    return SimpleNamespace(by_member={Committed: {1: committed}}), store
+    committed = SimpleNamespace(client=1, digest=terabyte()[-1].cid.digest, BLOBS=Committed.BLOBS)
+    return SimpleNamespace(of_members=lambda: [committed]), store
 
 
 def test_a_terabyte_that_a_member_records_does_not_hold_up_the_report(tmp_path):

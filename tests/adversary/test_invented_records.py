@@ -19,6 +19,7 @@ from fedgrove.chain.face.ledger import Ledger
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.network.blocks import Body
 from fedgrove.chain.records import (
+    Affirmed,
     Approved,
     Closed,
     Committed,
@@ -30,11 +31,13 @@ from fedgrove.chain.records import (
     Released,
     Replaced,
     Resumed,
+    Revealed,
     Revoked,
     RoundOpened,
     Sealed,
     Shared,
     Voided,
+    Vouched,
     VrfKeyRotated,
     Withdrawn,
     events,
@@ -80,7 +83,10 @@ def invented(federation) -> dict[str, tuple[str, str, tuple, type, tuple]]:
         "a draw": (LEDGER, "draw", (1, *point, DIGEST, DIGEST, 5, b""), Drawn, (1, 2, 5, DIGEST, DIGEST, proof)),
         "shares": (LEDGER, "share", (1, DIGEST), Shared, (1, 2, DIGEST)),
         "an update": (LEDGER, "commit", (1, DIGEST, DIGEST), Committed, (1, 2, DIGEST, DIGEST)),
-        "a release": (LEDGER, "release", (1, DIGEST), Released, (1, 2, DIGEST)),
+        "a release": (LEDGER, "release", (1, bytes(32), DIGEST, 0), Released, (1, 2, bytes(32), DIGEST, 0)),
+        "a voucher": (LEDGER, "vouch", (1, DIGEST, DIGEST), Vouched, (1, 2, DIGEST, DIGEST)),
+        "an affirmation": (LEDGER, "affirm", (1, DIGEST, DIGEST), Affirmed, (1, 2, DIGEST, DIGEST)),
+        "a reveal": (LEDGER, "reveal", (1, DIGEST, DIGEST), Revealed, (1, 2, DIGEST, DIGEST)),
         "a model": (LEDGER, "close", (1, DIGEST, DIGEST), Closed, (1, DIGEST, DIGEST)),
         "a failure": (LEDGER, "fail", (1,), Failed, (1,)),
         "a judgement": (LEDGER, "judge", (1, 7, DIGEST, DIGEST), Judged, (1, 2, 7, DIGEST, DIGEST)),
@@ -112,6 +118,7 @@ def log_of(address: str, kind: type, values: tuple) -> list:
 NAMES = (
     *("a member", "a key", "a mailbox", "a withdrawal", "an approval", "a revocation", "a return", "a draw"),
     *("shares", "an update", "a release", "a model", "a failure", "a judgement", "a replacement", "a void round"),
+    *("a voucher", "an affirmation", "a reveal"),
     "a round",
 )
 
