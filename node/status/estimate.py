@@ -182,8 +182,8 @@ def _span(config: FederationConfig, block_seconds: float) -> RoundSpan:
     longest = Deadlines.of(0, settings, Ends())
     draw_end = longest.draw_end if sampled else longest.seed_block + 1
     sealed = Deadlines.of(0, settings, Ends(draw=draw_end)).order_block + 1
-    # Shares, commitments, releases and closing: each a block after what it waits for, commitments after a slot. Vouchers
-    # wait for the block of the sketch, too.
+    # Shares, commitments, releases and closing: each a block after what it waits for, commitments after a slot, and
+    # vouchers after the block of the sketch.
     ends = slot_ends(config.commit_slots, 0, settings.commit_window)
     bounding = settings.order_delay + 2 if settings.is_bounded else 0
     return RoundSpan(sealed + 4 + (ends[0] if ends else 0) + bounding, longest.recover_end, block_seconds)
