@@ -20,9 +20,9 @@ Seconds are processor time on one core. A client's are the least of three runs, 
 the stretching of the seed comes on top, once a round. Vouchers were verified one by one and in the best of three
 batches. The check of a sum is one run.
 
-"Commitments, one each" is a floor for protocols that commit to every parameter by itself, as RiseFL, RoFL, ACORN and
-EIFFeL do: two multiples of points a parameter, with the library that fedgrove uses, and nothing of their proofs. No
-code of theirs was run here; the ratios between them are what RiseFL's authors published.
+"Commitments, one each" shows what protocols pay that commit to every parameter by itself, as RiseFL, RoFL, ACORN and
+EIFFeL do: two multiples of points a parameter, with the library that fedgrove uses, and nothing of their proofs. It is
+an order of magnitude. No code of theirs was run here; the ratios between them are what RiseFL's authors published.
 """
 
 
