@@ -16,7 +16,7 @@ from fedgrove.node.base.strict_tables import InvalidConfig, build, build_tagged,
 from fedgrove.node.learning.server_steps import SERVER_STEPS, ServerSettings
 from fedgrove.node.learning.settings import MODELS, EvaluationSettings, PartitionSettings, TrainingSettings
 from fedgrove.node.privacy.settings import MECHANISMS, PrivacySettings
-from fedgrove.node.protocol.bounds_settings import BoundsSettings
+from fedgrove.node.protocol.bounds_settings import BoundsSettings, norm_of
 from fedgrove.node.protocol.terms import FederationSettings, MaskingSettings, StrategySettings
 from fedgrove.node.scenario.method import MethodChoice, TrainingChoice
 from fedgrove.node.scenario.methods import METHODS
@@ -119,6 +119,11 @@ class Scenario:
     def seed(self) -> int:
         """Root of all training randomness."""
         return self.federation.seed
+
+    @property
+    def norm(self) -> float:
+        """The largest norm of an update; infinite without bounds."""
+        return norm_of(self.bounds)
 
     @property
     def subject(self) -> str:

@@ -34,7 +34,6 @@ from fedgrove.node.privacy.mechanism import Mechanism, Weight
 from fedgrove.node.privacy.settings import ClientLevelSettings, LocalSettings, SignDsSettings
 from fedgrove.node.privacy.signds import SignDsVotes
 from fedgrove.node.privacy.weighted import WeightedMean
-from fedgrove.node.protocol.bounds_settings import norm_of
 from fedgrove.node.scenario.scenario import Scenario
 from fedgrove.node.simulation.record import Released, RoundResult
 from fedgrove.node.simulation.uploads import Encoder, Measured, Upload, measured_rates, seeded
@@ -117,7 +116,7 @@ class MasksOnly(Releases):
 
     def __init__(self, scenario: Scenario, layout: Layout) -> None:
         self._mean, self._evaluation = (
-            WeightedMean(layout, scenario.masking.bound, scenario.masking.masked, norm_of(scenario.bounds)),
+            WeightedMean(layout, scenario.masking.bound, scenario.masking.masked, scenario.norm),
             scenario.evaluation,
         )
 

@@ -45,9 +45,9 @@ def test_a_sampled_federation(found):
     federation.register()
     federation.run()
     verdict = federation.audit()
-    assert verdict.verdict == "verified" and verdict.rounds == 3
-    drawn = [sum(record.round == number for record in federation.of(Drawn)) for number in (1, 2, 3)]
-    assert 0 < sum(drawn) < 24  # all or none of 24 draws at 0.6: below 5e-6
+    # Fewer than the quorum are drawn in one round of twenty, which is skipped.
+    assert verdict.verdict == "verified" and len(federation.of(Closed)) == 3
+    assert 9 <= len(federation.of(Drawn)) < 8 * verdict.rounds  # all of 24 draws at 0.6: below 5e-6
 
 
 def test_a_round_below_the_quorum_is_skipped_and_the_next_one_opens(found):

@@ -171,7 +171,7 @@ def test_data_of_another_shape_than_the_federations_model_are_refused(read):
     [
         ("a = ", "is not valid TOML"),
         ("clients = 3", "unknown table clients"),
-        ("[trainig]\nepochs = 3", "unknown table trainig; known in a scenario: attack, evaluation, federation"),
+        ("[trainig]\nepochs = 3", "unknown table trainig; known in a scenario: attack, bounds, evaluation, federation"),
         ("[federation]\nround = 3", "unknown key federation.round; known in federation: checkers"),
         ("[federation]\nrounds = 0", "federation.rounds must be a whole number from 1 to 100000"),
         ("federation = 3", "federation must be a table"),
