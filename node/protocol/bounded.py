@@ -22,7 +22,7 @@ from fedgrove.node.masking.bounds.affirmation import Vote, Votes, encode_vote, v
 from fedgrove.node.masking.bounds.deposition import Deposition, contradicted, depose, most_deposition_bytes
 from fedgrove.node.masking.bounds.edges import sketched_masks
 from fedgrove.node.masking.bounds.equation import OuterMasks, equation_holds, worn
-from fedgrove.node.masking.bounds.expulsion import after_expulsion, disproven
+from fedgrove.node.masking.bounds.expulsion import after_expulsion, disproven, is_sketched
 from fedgrove.node.masking.bounds.sketch import Sketch, norm_limit, sketch_seed
 from fedgrove.node.masking.bounds.verdict import Listed, Verdict, judge
 from fedgrove.node.masking.bounds.vouching import Bounds, Setting, Voucher, valid_vouchers, vouch, voucher_bytes
@@ -270,7 +270,7 @@ class BoundedRound:
 
     # --- the sum -----------------------------------------------------------------------------------------------------
 
-    def check(self, record: RecoveryRecord, group: Collection[int], words: np.ndarray) -> None:
+    def check(self, record: RecoveryRecord, group: Collection[int], words: np.ndarray | None) -> None:
         """Raise Misstated unless a sum is what its members vouched for, and those whom the record expels lied.
 
         Parameters
@@ -279,8 +279,8 @@ class BoundedRound:
             The round's, checked.
         group : collection of int
             Positions of those who are summed.
-        words : uint32 array
-            Their sum, with all masks off.
+        words : uint32 array or None
+            Their sum, with all masks off; None: one of the uploads is none, so that there is no sum.
         """
         key = hashlib.sha256(self.setting.sketch.seed + record.to_bytes()).digest()
         if key not in self.known.sums:
@@ -289,14 +289,13 @@ class BoundedRound:
         if fault is not None:
             raise fault.with_traceback(None)  # it is kept
 
-    def _misstated(self, record: RecoveryRecord, group: frozenset[int], words: np.ndarray) -> Misstated | None:
+    def _misstated(self, record: RecoveryRecord, group: frozenset[int], words: np.ndarray | None) -> Misstated | None:
         innocent = record.expelled.keys() - self._proven(record)
         if innocent:
             client = self.inputs.graph.client(min(innocent))
             return Misstated(f"it leaves out client {client}, which did not lie", client, {})
-        sketch, vouchers = self.setting.sketch, self.vouchers
-        outer = OuterMasks.recomputed(sketch, worn(left_over(self.inputs.graph, group, record)))
-        if equation_holds({position: vouchers[position] for position in sorted(group)}, sketch.of(words), outer):
+        vouchers = self.vouchers
+        if words is not None and self._holds(record, group, words):
             return None
         liars = disproven(self.setting, vouchers, group, record, self._upload)
         assert liars, "by linearity the equation holds where nobody differs"
@@ -310,6 +309,12 @@ class BoundedRound:
             {position: record.self_seeds[position] for position in sorted(liars)},
         )
 
+    def _holds(self, record: RecoveryRecord, group: frozenset[int], words: np.ndarray) -> bool:
+        """Whether a sum is what its members vouched for."""
+        sketch, vouchers = self.setting.sketch, self.vouchers
+        outer = OuterMasks.recomputed(sketch, worn(left_over(self.inputs.graph, group, record)))
+        return equation_holds({position: vouchers[position] for position in sorted(group)}, sketch.of(words), outer)
+
     def _proven(self, record: RecoveryRecord) -> set[int]:
         """Those whom a record expels and whom the keys in it prove to have lied."""
         return {position for position, seed in record.expelled.items() if self._lied(position, seed, record)}
@@ -317,7 +322,7 @@ class BoundedRound:
     def _lied(self, position: int, seed: bytes, record: RecoveryRecord) -> bool:
         """Whether a voucher differs from what follows from the member's upload, its self-mask and its open edges."""
         setting, voucher = self.setting, self.vouchers[position]
-        if not np.array_equal(setting.sketch.of(self._upload(position)), voucher.upload):
+        if not is_sketched(setting, self._upload(position), voucher):
             return True
         graph = setting.graph
         client, context = graph.client(position), graph.context
@@ -407,9 +412,13 @@ class BoundedRound:
         return hashlib.sha256(b"".join(about)).digest()
 
     def _upload(self, position: int) -> np.ndarray:
-        """What a member uploaded: uint32; raises StoreError."""
-        digest = self.inputs.current.commits[self.inputs.graph.client(position)].digest
-        return np.frombuffer(self.inputs.store.fetch(digest, self.words * WORD.itemsize), WORD)
+        """What a member uploaded: uint32, of no words if it is not as long as uploads are; raises StoreError."""
+        digest, size = self.inputs.current.commits[self.inputs.graph.client(position)].digest, self.words * WORD.itemsize
+        try:
+            data = self.inputs.store.fetch(digest, size)
+        except (TooLarge, Malformed):  # every block was there: its author published no upload
+            data = b""
+        return np.frombuffer(data if len(data) == size else b"", WORD)
 
 
 def _place(record: MemberRecord) -> int:
