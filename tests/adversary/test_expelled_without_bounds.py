@@ -56,4 +56,4 @@ def test_without_bounds_nobody_is_left_out_of_a_sum(network, tmp_path):
     (closed,) = federation.of(Closed)
     assert federation.of(Replaced), federation.log
     (remark,) = federation.audit().remarks
-    assert (remark.check, remark.round) == ("recovery.content", closed.round), remark
+    assert (remark.field, remark.round) == ("recovery.content", closed.round), remark
