@@ -30,6 +30,7 @@ from fedgrove.node.masking.keys import RoundSecrets, pair_mask_key, self_mask_ke
 from fedgrove.node.masking.prg import MaskKey
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, fraction_bits
+from fedgrove.node.protocol.affirm_times import AffirmTimes
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.content import fetch_available, unavailable
 from fedgrove.node.protocol.misstated import Misstated
@@ -174,10 +175,19 @@ class BoundedRound:
         others = [owner for owner in self.vouched if owner != position and owner not in own]
         return self._lacking([*own, others[lot % len(others)]] if others else own)
 
+    @cached_property
+    def times(self) -> AffirmTimes:
+        """When members object, and vote."""
+        settings = self.inputs.config.ledger
+        return AffirmTimes.of(self.inputs.current.deadlines(settings), settings)
+
+    def unvouched(self) -> tuple[int, ...]:
+        """Positions whose voucher is listed and cannot be had, ascending; raises Unreachable."""
+        return tuple(sorted({*self.vouched} - self._vouchers.keys()))
+
     def unseen(self) -> tuple[int, ...]:
         """Positions whose voucher or deposition cannot be had, ascending; raises Unreachable."""
-        listed = {*self.vouched} - self._vouchers.keys() | self._first_depositions.keys() - self._depositions.keys()
-        return tuple(sorted(listed))
+        return tuple(sorted({*self.unvouched()} | self._first_depositions.keys() - self._depositions.keys()))
 
     def deposition(self, position: int, secrets: RoundSecrets, missing: Collection[int]) -> bytes | None:
         """What a member has to say of partners that contradict it, and of updates that it misses; None for nothing.
@@ -191,20 +201,24 @@ class BoundedRound:
         return found.to_bytes(self.setting) if found is not None else None
 
     def is_settled(self, position: int) -> bool:
-        """Whether a member may vote at once: it is a witness of all on whom it votes, and no edge waits for a word.
+        """Whether a member may vote at once: it is a witness of all on whom it votes, and no edge is contradicted.
 
-        Raises Unreachable.
+        Nor can one come to be, as it has seen all vouchers. Raises Unreachable.
         """
         graph = self.inputs.graph
+        if self.unseen():
+            return False
         alone = [owner for owner in votes_on(graph, position) if owner in self.vouched]
         if any(position not in graph.witnesses(owner) for owner in alone):
             return False
-        disputed = contradicted(self.setting, self._valid(self._vouchers))
-        return all({*edge} & self._first_depositions.keys() for edge in disputed)
+        return not contradicted(self.setting, self._valid(self._vouchers))
 
-    def vote(self, position: int) -> bytes:
-        """A member's word on those whose shares it holds, 32 bytes; raises Unreachable."""
-        graph, unseen = self.inputs.graph, self.unseen()
+    def vote(self, position: int, late: Collection[int] = ()) -> bytes:
+        """A member's word on those whose shares it holds, 32 bytes; raises Unreachable.
+
+        ``late`` are positions whose vouchers were not there in time.
+        """
+        graph, unseen = self.inputs.graph, {*self.unseen(), *late}
         held = [owner for owner in votes_on(graph, position) if owner in self.vouched and owner not in unseen]
         objected = {owner for each in self._read_depositions() for owner in each.missing}
         looked = [owner for owner in held if owner in objected or position in graph.witnesses(owner)]
@@ -224,8 +238,9 @@ class BoundedRound:
         votes = Votes(self.inputs.graph, cast)
         records = self._by_position(current.vouches)
         vouchers = {at: Listed(_place(each), self._vouchers.get(at)) for at, each in records.items()}
-        first = self._first_depositions
-        depositions = {at: Listed(_place(each), self._depositions.get(at)) for at, each in first.items()}
+        # Votes may be listed after a deposition and made before it: only those count that were made after all of them.
+        first, end = self._first_depositions, ((self.times.deposed + 1) << 32) - 1
+        depositions = {at: Listed(end, self._depositions.get(at)) for at in first}
         counted = [(records[at].digest, voucher_bytes(self.setting, at), vouchers, at) for at in votes.present(records)]
         counted += [
             (first[at].digest, self.most_deposition_bytes(at), depositions, at)
@@ -358,9 +373,8 @@ class BoundedRound:
 
     @cached_property
     def _first_depositions(self) -> dict[int, Revealed]:
-        """What each position revealed first, before the verdict."""
-        current = self.inputs.current
-        last = current.deadlines(self.inputs.config.ledger).affirm_end
+        """What each position revealed first, in time for the verdict."""
+        current, last = self.inputs.current, self.times.deposed
         early = {client: each[0] for client, each in current.reveals.items() if each[0].at.block <= last}
         return self._by_position(early)
 
@@ -413,7 +427,10 @@ class BoundedRound:
 
     def _upload(self, position: int) -> np.ndarray:
         """What a member uploaded: uint32, of no words if it is not as long as uploads are; raises StoreError."""
-        digest, size = self.inputs.current.commits[self.inputs.graph.client(position)].digest, self.words * WORD.itemsize
+        digest, size = (
+            self.inputs.current.commits[self.inputs.graph.client(position)].digest,
+            self.words * WORD.itemsize,
+        )
         try:
             data = self.inputs.store.fetch(digest, size)
         except (TooLarge, Malformed):  # every block was there: its author published no upload
@@ -439,7 +456,7 @@ def _listed(inputs: RoundInputs) -> bytes:
     current = inputs.current
     shown = [record for records in current.reveals.values() for record in records]
     parts = (
-        [current.deadlines(inputs.config.ledger).affirm_end.to_bytes(8)],
+        [current.deadlines(inputs.config.ledger).vouch_end.to_bytes(8)],
         [each.client.to_bytes(4) + each.digest for each in current.commits.values()],
         [each.client.to_bytes(4) + each.digest for each in current.vouches.values()],
         [_place(each).to_bytes(12) + each.client.to_bytes(4) + each.word for each in current.affirmations.values()],

@@ -1,4 +1,4 @@
-"""A coordinator that leaves an accomplice out of a sum after it has seen it, where no bounds let anybody be left out."""
+"""A coordinator that leaves an accomplice out of a sum after it has seen it, where there are no bounds."""
 
 import pytest
 

@@ -6,7 +6,7 @@ import pytest
 
 from fedgrove.chain.face.networks import embedded
 from fedgrove.chain.records import Affirmed, Closed, Failed, Revealed
-from fedgrove.chain.records.base import Phase
+from fedgrove.chain.records.base import Phase, Position
 from fedgrove.node.roles.client import Client
 from fedgrove.node.roles.client.proving import Vouch
 from fedgrove.node.roles.client.role import Duty
@@ -24,7 +24,7 @@ def places(inputs) -> list[int]:
     return [inputs.graph.client(position) for position in inputs.survivors]
 
 
-# --- a deposition that nobody can have, listed just before the votes ---------------------------------------------------
+# --- a deposition that nobody can have, listed just before the votes -------------------------------------------------
 
 
 def test_a_deposition_that_slips_in_before_the_votes_stops_nobody(network, tmp_path):
@@ -37,13 +37,13 @@ def test_a_deposition_that_slips_in_before_the_votes_stops_nobody(network, tmp_p
     clients[1].view.refresh()
     current = clients[1].view.rounds.last
     first = min(each.at.block for each in current.affirmations.values())
-    at = replace(next(iter(current.affirmations.values())).at, block=first - 1, author=clients[LIAR].account)
+    at = Position(first - 1, bytes(32), 0, clients[LIAR].account)
     slipped = Revealed(at, current.number, LIAR, current.sketch_hash, bytes(32))
     inputs = clients[1].context.inputs(replace(current, reveals={LIAR: [slipped]}))
     assert places(inputs) == [inputs.graph.client(position) for position in range(MEMBERS)]
 
 
-# --- a voucher that contradicts a partner, published when the others vote ----------------------------------------------
+# --- a voucher that contradicts a partner, published when the others vote --------------------------------------------
 
 
 class LateVoucher(Vouch):
