@@ -36,7 +36,7 @@ def windows(clients: int, quorum: int = 3) -> LedgerSettings:
 
 def bounded(settings: LedgerSettings) -> LedgerSettings:
     """The windows, with those in which members prove bounds on their updates and look at others' proofs."""
-    affirm = 2 * settings.share_window  # half of it to object, before all vote
+    affirm = 2 * settings.share_window  # five eighths of it to object, before all vote
     return replace(settings, **{**WINDOWS, "vouch_window": settings.share_window, "affirm_window": affirm})
 
 

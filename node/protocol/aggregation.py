@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from fedgrove.chain.records import Closed, Replaced
+from fedgrove.common.errors import InvalidContent
 from fedgrove.node.masking.recovery import RecoveryRecord, TooFewShares, most_record_bytes, recover, unavailable_updates
 from fedgrove.node.masking.release import most_release_bytes
 from fedgrove.node.masking.sealing import shares_bytes
@@ -27,7 +28,10 @@ def seed_hashes(current: RoundRecords) -> dict[int, bytes]:
 
 def recovery(inputs: RoundInputs, data: bytes) -> RecoveryRecord:
     """Parse a round's recovery record and check it against the ledger; raises InvalidContent."""
-    return RecoveryRecord.parse(data, inputs.graph, inputs.sharers, inputs.survivors, seed_hashes(inputs.current))
+    record = RecoveryRecord.parse(data, inputs.graph, inputs.sharers, inputs.survivors, seed_hashes(inputs.current))
+    if record.expelled and inputs.bounds is None:
+        raise InvalidContent("the recovery record expels somebody, where updates have no bounds")
+    return record
 
 
 def named_recovery(inputs: RoundInputs) -> RecoveryRecord:

@@ -22,7 +22,7 @@ from fedgrove.node.masking.bounds.affirmation import Vote, Votes, encode_vote, v
 from fedgrove.node.masking.bounds.deposition import Deposition, contradicted, depose, most_deposition_bytes
 from fedgrove.node.masking.bounds.edges import sketched_masks
 from fedgrove.node.masking.bounds.equation import OuterMasks, equation_holds, worn
-from fedgrove.node.masking.bounds.expulsion import after_expulsion, disproven
+from fedgrove.node.masking.bounds.expulsion import after_expulsion, disproven, is_sketched
 from fedgrove.node.masking.bounds.sketch import Sketch, norm_limit, sketch_seed
 from fedgrove.node.masking.bounds.verdict import Listed, Verdict, judge
 from fedgrove.node.masking.bounds.vouching import Bounds, Setting, Voucher, valid_vouchers, vouch, voucher_bytes
@@ -30,6 +30,7 @@ from fedgrove.node.masking.keys import RoundSecrets, pair_mask_key, self_mask_ke
 from fedgrove.node.masking.prg import MaskKey
 from fedgrove.node.masking.recovery import RecoveryRecord
 from fedgrove.node.masking.ring import WORD, fraction_bits
+from fedgrove.node.protocol.affirm_times import AffirmTimes
 from fedgrove.node.protocol.codec import Codec
 from fedgrove.node.protocol.content import fetch_available, unavailable
 from fedgrove.node.protocol.misstated import Misstated
@@ -174,10 +175,19 @@ class BoundedRound:
         others = [owner for owner in self.vouched if owner != position and owner not in own]
         return self._lacking([*own, others[lot % len(others)]] if others else own)
 
+    @cached_property
+    def times(self) -> AffirmTimes:
+        """When members object, and vote."""
+        settings = self.inputs.config.ledger
+        return AffirmTimes.of(self.inputs.current.deadlines(settings), settings)
+
+    def unvouched(self) -> tuple[int, ...]:
+        """Positions whose voucher is listed and cannot be had, ascending; raises Unreachable."""
+        return tuple(sorted({*self.vouched} - self._vouchers.keys()))
+
     def unseen(self) -> tuple[int, ...]:
         """Positions whose voucher or deposition cannot be had, ascending; raises Unreachable."""
-        listed = {*self.vouched} - self._vouchers.keys() | self._first_depositions.keys() - self._depositions.keys()
-        return tuple(sorted(listed))
+        return tuple(sorted({*self.unvouched()} | self._first_depositions.keys() - self._depositions.keys()))
 
     def deposition(self, position: int, secrets: RoundSecrets, missing: Collection[int]) -> bytes | None:
         """What a member has to say of partners that contradict it, and of updates that it misses; None for nothing.
@@ -191,20 +201,24 @@ class BoundedRound:
         return found.to_bytes(self.setting) if found is not None else None
 
     def is_settled(self, position: int) -> bool:
-        """Whether a member may vote at once: it is a witness of all on whom it votes, and no edge waits for a word.
+        """Whether a member may vote at once: it is a witness of all on whom it votes, and no edge is contradicted.
 
-        Raises Unreachable.
+        Nor can one come to be, as it has seen all vouchers. Raises Unreachable.
         """
         graph = self.inputs.graph
+        if self.unseen():
+            return False
         alone = [owner for owner in votes_on(graph, position) if owner in self.vouched]
         if any(position not in graph.witnesses(owner) for owner in alone):
             return False
-        disputed = contradicted(self.setting, self._valid(self._vouchers))
-        return all({*edge} & self._first_depositions.keys() for edge in disputed)
+        return not contradicted(self.setting, self._valid(self._vouchers))
 
-    def vote(self, position: int) -> bytes:
-        """A member's word on those whose shares it holds, 32 bytes; raises Unreachable."""
-        graph, unseen = self.inputs.graph, self.unseen()
+    def vote(self, position: int, late: Collection[int] = ()) -> bytes:
+        """A member's word on those whose shares it holds, 32 bytes; raises Unreachable.
+
+        ``late`` are positions whose vouchers were not there in time.
+        """
+        graph, unseen = self.inputs.graph, {*self.unseen(), *late}
         held = [owner for owner in votes_on(graph, position) if owner in self.vouched and owner not in unseen]
         objected = {owner for each in self._read_depositions() for owner in each.missing}
         looked = [owner for owner in held if owner in objected or position in graph.witnesses(owner)]
@@ -224,8 +238,9 @@ class BoundedRound:
         votes = Votes(self.inputs.graph, cast)
         records = self._by_position(current.vouches)
         vouchers = {at: Listed(_place(each), self._vouchers.get(at)) for at, each in records.items()}
-        first = self._first_depositions
-        depositions = {at: Listed(_place(each), self._depositions.get(at)) for at, each in first.items()}
+        # Votes may be listed after a deposition and made before it: only those count that were made after all of them.
+        first, end = self._first_depositions, ((self.times.deposed + 1) << 32) - 1
+        depositions = {at: Listed(end, self._depositions.get(at)) for at in first}
         counted = [(records[at].digest, voucher_bytes(self.setting, at), vouchers, at) for at in votes.present(records)]
         counted += [
             (first[at].digest, self.most_deposition_bytes(at), depositions, at)
@@ -270,7 +285,7 @@ class BoundedRound:
 
     # --- the sum -----------------------------------------------------------------------------------------------------
 
-    def check(self, record: RecoveryRecord, group: Collection[int], words: np.ndarray) -> None:
+    def check(self, record: RecoveryRecord, group: Collection[int], words: np.ndarray | None) -> None:
         """Raise Misstated unless a sum is what its members vouched for, and those whom the record expels lied.
 
         Parameters
@@ -279,8 +294,8 @@ class BoundedRound:
             The round's, checked.
         group : collection of int
             Positions of those who are summed.
-        words : uint32 array
-            Their sum, with all masks off.
+        words : uint32 array or None
+            Their sum, with all masks off; None: one of the uploads is none, so that there is no sum.
         """
         key = hashlib.sha256(self.setting.sketch.seed + record.to_bytes()).digest()
         if key not in self.known.sums:
@@ -289,14 +304,13 @@ class BoundedRound:
         if fault is not None:
             raise fault.with_traceback(None)  # it is kept
 
-    def _misstated(self, record: RecoveryRecord, group: frozenset[int], words: np.ndarray) -> Misstated | None:
+    def _misstated(self, record: RecoveryRecord, group: frozenset[int], words: np.ndarray | None) -> Misstated | None:
         innocent = record.expelled.keys() - self._proven(record)
         if innocent:
             client = self.inputs.graph.client(min(innocent))
             return Misstated(f"it leaves out client {client}, which did not lie", client, {})
-        sketch, vouchers = self.setting.sketch, self.vouchers
-        outer = OuterMasks.recomputed(sketch, worn(left_over(self.inputs.graph, group, record)))
-        if equation_holds({position: vouchers[position] for position in sorted(group)}, sketch.of(words), outer):
+        vouchers = self.vouchers
+        if words is not None and self._holds(record, group, words):
             return None
         liars = disproven(self.setting, vouchers, group, record, self._upload)
         assert liars, "by linearity the equation holds where nobody differs"
@@ -310,6 +324,12 @@ class BoundedRound:
             {position: record.self_seeds[position] for position in sorted(liars)},
         )
 
+    def _holds(self, record: RecoveryRecord, group: frozenset[int], words: np.ndarray) -> bool:
+        """Whether a sum is what its members vouched for."""
+        sketch, vouchers = self.setting.sketch, self.vouchers
+        outer = OuterMasks.recomputed(sketch, worn(left_over(self.inputs.graph, group, record)))
+        return equation_holds({position: vouchers[position] for position in sorted(group)}, sketch.of(words), outer)
+
     def _proven(self, record: RecoveryRecord) -> set[int]:
         """Those whom a record expels and whom the keys in it prove to have lied."""
         return {position for position, seed in record.expelled.items() if self._lied(position, seed, record)}
@@ -317,7 +337,7 @@ class BoundedRound:
     def _lied(self, position: int, seed: bytes, record: RecoveryRecord) -> bool:
         """Whether a voucher differs from what follows from the member's upload, its self-mask and its open edges."""
         setting, voucher = self.setting, self.vouchers[position]
-        if not np.array_equal(setting.sketch.of(self._upload(position)), voucher.upload):
+        if not is_sketched(setting, self._upload(position), voucher):
             return True
         graph = setting.graph
         client, context = graph.client(position), graph.context
@@ -353,9 +373,8 @@ class BoundedRound:
 
     @cached_property
     def _first_depositions(self) -> dict[int, Revealed]:
-        """What each position revealed first, before the verdict."""
-        current = self.inputs.current
-        last = current.deadlines(self.inputs.config.ledger).affirm_end
+        """What each position revealed first, in time for the verdict."""
+        current, last = self.inputs.current, self.times.deposed
         early = {client: each[0] for client, each in current.reveals.items() if each[0].at.block <= last}
         return self._by_position(early)
 
@@ -407,9 +426,16 @@ class BoundedRound:
         return hashlib.sha256(b"".join(about)).digest()
 
     def _upload(self, position: int) -> np.ndarray:
-        """What a member uploaded: uint32; raises StoreError."""
-        digest = self.inputs.current.commits[self.inputs.graph.client(position)].digest
-        return np.frombuffer(self.inputs.store.fetch(digest, self.words * WORD.itemsize), WORD)
+        """What a member uploaded: uint32, of no words if it is not as long as uploads are; raises StoreError."""
+        digest, size = (
+            self.inputs.current.commits[self.inputs.graph.client(position)].digest,
+            self.words * WORD.itemsize,
+        )
+        try:
+            data = self.inputs.store.fetch(digest, size)
+        except (TooLarge, Malformed):  # every block was there: its author published no upload
+            data = b""
+        return np.frombuffer(data if len(data) == size else b"", WORD)
 
 
 def _place(record: MemberRecord) -> int:
@@ -430,7 +456,7 @@ def _listed(inputs: RoundInputs) -> bytes:
     current = inputs.current
     shown = [record for records in current.reveals.values() for record in records]
     parts = (
-        [current.deadlines(inputs.config.ledger).affirm_end.to_bytes(8)],
+        [current.deadlines(inputs.config.ledger).vouch_end.to_bytes(8)],
         [each.client.to_bytes(4) + each.digest for each in current.commits.values()],
         [each.client.to_bytes(4) + each.digest for each in current.vouches.values()],
         [_place(each).to_bytes(12) + each.client.to_bytes(4) + each.word for each in current.affirmations.values()],

@@ -4,7 +4,8 @@ Files are encrypted in segments, so that a model is never in memory a second tim
 
 Next to the note there are blobs by name: ``shares`` (this client's sealed shares), ``update`` (the result of local
 training), ``masked`` (what was committed), ``voucher`` (its proof that this has bounds) and ``released`` (the shares it
-let go of; in later stages ``released1`` and so on); once written they never change.
+let go of; in later stages ``released1`` and so on), and ``late``, whose proofs were not there in time; once written
+they never change.
 
 Some things outlive their round: ``state``, what the client's strategy keeps at home for its next round, such as the
 model that it trained (the newest stays until that of a later round is there and that round is over), the list of

@@ -15,6 +15,7 @@ from fedgrove.common.errors import Refused
 from fedgrove.ipfs.store import ContentStore
 from fedgrove.ipfs.unixfs import cid_of
 from fedgrove.node.masking.client import RoundSecrets, seal_shares
+from fedgrove.node.masking.graph import decode_positions, encode_positions
 from fedgrove.node.masking.release import held_shares, release
 from fedgrove.node.masking.sealing import MaskingRefused
 from fedgrove.node.masking.survivors import all_summed
@@ -119,6 +120,17 @@ class Disclosure:
     def lot(self, number: int) -> int:
         """A number that nobody else knows, the same in the whole round."""
         return int.from_bytes(sha256(b"fedgrove lot 1" + self.secrets(number).seal_secret).digest())
+
+    def late_vouchers(self, current: RoundRecords) -> tuple[int, ...]:
+        """Positions whose vouchers could not be had when this was first asked; the same ever after in the round.
+
+        Raises Unreachable.
+        """
+        blob = self._kept(current.number, "late")
+        if blob is None:
+            blob = encode_positions(self.inputs(current).bounded.unvouched())
+            self._keep(current.number, "late", blob)
+        return decode_positions(blob, len(blob) // 4, "the journal")[0]
 
     def deposition(self, current: RoundRecords, client: int, missing: Collection[int]) -> bytes | None:
         """What it says of partners that contradict it, and of updates that it misses; None for nothing. One a round."""

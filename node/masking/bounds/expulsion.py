@@ -51,7 +51,7 @@ def disproven(
     record : RecoveryRecord
         Checked: b of at least the summed, e of all their partners that are not summed.
     upload : callable
-        yᵢ by position, uint32 of shape (d + μ,): called once for each.
+        yᵢ by position, uint32 of shape (d + μ,): called once for each. Of another length: what lies there is no upload.
 
     Returns
     -------
@@ -63,11 +63,17 @@ def disproven(
     found: dict[int, Lie] = {}
     for position, keys in worn.items():
         lie = _lie(vouchers[position], {_partner(key): next(masks) for key in keys})
-        if not np.array_equal(setting.sketch.of(upload(position)), vouchers[position].upload):
+        if not is_sketched(setting, upload(position), vouchers[position]):
             lie = Lie.UPLOAD
         if lie is not None:
             found[position] = lie
     return found
+
+
+def is_sketched(setting: Setting, upload: np.ndarray, voucher: Vouched) -> bool:
+    """Whether what a member uploaded has the sketch that it vouched for; what has another length has none."""
+    sketch = setting.sketch
+    return len(upload) == sketch.length + sketch.metrics and np.array_equal(sketch.of(upload), voucher.upload)
 
 
 def outer_keys(setting: Setting, position: int, summed: Collection[int], record: RecoveryRecord) -> list[MaskKey]:

@@ -136,12 +136,17 @@ class MaskedUploads(ModelCodec):
         positions: Collection[int],
     ) -> np.ndarray:
         layout = uploaded(inputs)
-        words = unmasked_sum(inputs, record, layout, positions, words_behind(self.config))
+        try:
+            words = unmasked_sum(inputs, record, layout, positions, words_behind(self.config))
+        except InvalidUpdate:
+            if inputs.bounds is not None:
+                inputs.bounded.check(record, positions, None)
+            raise
+        if inputs.bounds is not None:  # first: it says whose fault it is that a sum is too large
+            inputs.bounded.check(record, positions, words)
         if layout.names:
             limits = self.mechanism(layout).limits(_samples(inputs, positions), inputs.graph.total_samples)
             check_sum(words[: layout.length], limits)
-        if inputs.bounds is not None:
-            inputs.bounded.check(record, positions, words)
         return words
 
     def metric_limits(self) -> tuple[int, ...]:

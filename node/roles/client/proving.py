@@ -79,25 +79,24 @@ class Affirm(ClientUnit):
             return Step.wait("affirm", awaited, deadlines.affirm_end)
         # (1) the sketch stands, as this client goes on only under one
         self.context.disclosure.bind_sketch(current, current.sketch_hash)
-        bounded, position = self.context.inputs(current).bounded, current.order.index(turn.client)
-        quarter = self.context.view.settings.affirm_window // 4
+        disclosure, bounded = self.context.disclosure, self.context.inputs(current).bounded
+        position, times, unseen = current.order.index(turn.client), bounded.times, bounded.unseen()
+        late = disclosure.late_vouchers(current) if turn.block >= times.seen else ()
         # (2) object, and reveal, early: whoever votes goes by it
-        early, late = deadlines.vouch_end + quarter, deadlines.vouch_end + 3 * quarter
-        unseen = bounded.unseen()
-        if turn.client not in current.reveals:
-            gone = bounded.unpublished(position, self.context.disclosure.lot(current.number))
-            if (lacking := {*unseen, *gone}) and turn.block < early:
-                return self._fetches(current, lacking, early)
+        if turn.client not in current.reveals and turn.block <= times.deposed:
+            gone = bounded.unpublished(position, disclosure.lot(current.number))
+            if (lacking := {*unseen, *gone}) and turn.block < times.objects:
+                return self._fetches(current, lacking, times.seen if turn.block < times.seen else times.objects)
             deposed = self._depose(turn, gone)
             if deposed is not None:
                 return deposed
         # (3) vote when others had the time to object
-        if not bounded.is_settled(position) and turn.block < deadlines.vouch_end + 2 * quarter:
+        if turn.block < times.deposed and not bounded.is_settled(position):
             reason = "members that miss an update, or are contradicted, to say so"
-            return Step.wait("affirm", reason, deadlines.vouch_end + 2 * quarter)
-        if unseen and turn.block < late:
-            return self._fetches(current, unseen, late)
-        send = partial(self.context.ledger.affirm, current.number, current.sketch_hash, bounded.vote(position))
+            return Step.wait("affirm", reason, times.deposed)
+        if (lacking := {*unseen}.difference(late)) and turn.block < times.late:
+            return self._fetches(current, lacking, times.late)
+        send = partial(self.context.ledger.affirm, current.number, current.sketch_hash, bounded.vote(position, late))
         return self.context.outbox.send(current, "affirm", "affirmed what others published", send)
 
     def _fetches(self, current: RoundRecords, lacking: Collection[int], until: int) -> Step:
