@@ -175,7 +175,7 @@ class BoundedRound:
         others = [owner for owner in self.vouched if owner != position and owner not in own]
         return self._lacking([*own, others[lot % len(others)]] if others else own)
 
-    @cached_property
+    @property
     def times(self) -> AffirmTimes:
         """When members object, and vote."""
         settings = self.inputs.config.ledger

@@ -179,10 +179,11 @@ class Node:
             content = car.read(io.BytesIO(archive), MAX_ARCHIVE_BYTES)
             with self._changes, self._offered(content.blocks) as importer:
                 deadline = time.monotonic() + seconds
-                while importer.connect(self.addresses[0]) != 0:  # on a machine with much to do a handshake may be late
+                while importer.connect(self.addresses[0]) != 0:
                     if time.monotonic() > deadline:
                         raise Refusal("the importer could not connect to its node: try again")
-                    time.sleep(_RECONNECT_SECONDS)
+                    with self._closed():  # a port that was not free yet when Kubo last opened has nobody who listens
+                        time.sleep(_RECONNECT_SECONDS)
                 self.pin(content.root, seconds)
         except InvalidContent as fault:
             raise Refusal(str(fault)) from None
