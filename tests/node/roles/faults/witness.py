@@ -48,8 +48,10 @@ def violations(
     """Everything that must not have been handed out, a sentence each.
 
     ``abandoned``: client, round and digest of commitments that stood on the ledger until the chain forgot them. What
-    was published for one stays masked: nobody releases the seed of its own mask when it counts as dropped out.
+    was published for one stays masked: nobody releases the seed of its own mask when it counts as dropped out. And a
+    release that was made for a list with one, which never changes, fits the list without it no more.
     """
+    forgotten = {number for client, number, digest in abandoned if not _stands(rounds[number], client, digest)}
     sorted_out = defaultdict(list)
     for one in told:
         if one.kind in ONCE:
@@ -65,13 +67,18 @@ def violations(
             ]
         if kind == "release":
             found += [f"{who} released both kinds of share for position {owner}" for owner in _both(blobs)]
-            found += [f"{who} recorded a release that is none: {fault}" for fault in _bad(blobs, rounds, graph_of)]
+            bad = [] if number in forgotten else _bad(blobs, rounds, graph_of)
+            found += [f"{who} recorded a release that is none: {fault}" for fault in bad]
     return found
 
 
+def _stands(current: RoundRecords, client: int, digest: bytes) -> bool:
+    return client in current.commits and current.commits[client].digest == digest
+
+
 def _early(one: Told, rounds: dict[int, RoundRecords], abandoned: Collection[tuple[int, int, bytes]]) -> bool:
-    commit, digest = rounds[one.round].commits.get(one.client), cid_of(one.data).digest
-    return (commit is None or commit.digest != digest) and (one.client, one.round, digest) not in abandoned
+    digest = cid_of(one.data).digest
+    return not _stands(rounds[one.round], one.client, digest) and (one.client, one.round, digest) not in abandoned
 
 
 def _both(blobs: list[Told]) -> list[int]:
